@@ -1,0 +1,2 @@
+//! The `lyceum` binary.
+fn main() {}
