@@ -1,0 +1,132 @@
+//! The steps that are one or two cargo calls.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::process::{self, Echo, Finished};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+/// Far above what the tests need; a hang must end the run with a message, not the CI job.
+const TEST_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+pub(crate) fn fmt(workspace: &Workspace) -> Result<Tally> {
+    process::run(&mut workspace.cargo(["fmt", "--all", "--check"]))?;
+    Ok(Tally::one())
+}
+
+pub(crate) fn clippy(workspace: &Workspace) -> Result<Tally> {
+    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    process::run(&mut workspace.cargo(args))?;
+    Ok(Tally::one())
+}
+
+pub(crate) fn doc(workspace: &Workspace) -> Result<Tally> {
+    let mut command = workspace.cargo(["doc", "--workspace", "--no-deps"]);
+    process::run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Tally::one())
+}
+
+pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
+    let mut nextest = workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    let mut tally = judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)?;
+    let mut doctest = workspace.cargo(["test", "--doc", "--workspace", "--no-fail-fast"]);
+    tally.absorb("doc", judge(process::capture(&mut doctest, Echo::Show, TEST_LIMIT)?)?);
+    Ok(tally)
+}
+
+/// Reads the counts out of what a test runner wrote and holds them against its exit code.
+fn judge(finished: Finished) -> Result<Tally> {
+    let mut tally = Tally { passed: passed(&finished.text), ..Tally::default() };
+    tally.failed = failures(&finished.text);
+    ensure!(
+        finished.status.success() || !tally.failed.is_empty(),
+        "the tests did not run: {}",
+        finished.status
+    );
+    ensure!(
+        finished.status.success() == tally.failed.is_empty(),
+        "the test runner reports failures and succeeds: {:?}",
+        tally.failed
+    );
+    Ok(tally)
+}
+
+/// Tests passed, from nextest's one summary line or rustdoc's line per crate.
+fn passed(text: &str) -> usize {
+    let summaries = text.lines().filter(|line| {
+        line.trim_start().starts_with("Summary [") || line.starts_with("test result: ")
+    });
+    summaries.filter_map(|line| number_before(line, " passed")).sum()
+}
+
+/// The names of failed tests, each once.
+fn failures(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let nextest = ["FAIL [", "SIGABRT [", "SIGSEGV [", "TIMEOUT ["]
+            .iter()
+            .find_map(|mark| line.trim_start().strip_prefix(mark))
+            .and_then(|rest| rest.split_once(']'))
+            .map(|(_, name)| without_counter(name.trim()));
+        let rustdoc = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix("... FAILED"))
+            .map(str::trim);
+        if let Some(name) = nextest.or(rustdoc)
+            && !names.iter().any(|known| known == name)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Drops nextest's `(13/15)` in front of a name.
+fn without_counter(name: &str) -> &str {
+    match name.strip_prefix('(').and_then(|rest| rest.split_once(") ")) {
+        Some((_, name)) => name.trim_start(),
+        None => name,
+    }
+}
+
+fn number_before(line: &str, unit: &str) -> Option<usize> {
+    let (before, _) = line.split_once(unit)?;
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXTEST: &str = "\
+        PASS [   0.004s] lyceum-wire envelope::accepts_a_string_id
+        FAIL [   0.006s] ( 3/15) lyceum-http::it guard::foreign_origin_is_forbidden
+     Summary [   1.005s] 5 tests run: 3 passed (1 slow), 2 failed, 1 skipped
+        FAIL [   0.006s] lyceum-http::it guard::foreign_origin_is_forbidden
+     SIGABRT [   0.006s] lyceum-http::it guard::overflow";
+    const RUSTDOC: &str = "\
+test crates/a/src/lib.rs - one (line 3) ... ok
+test crates/a/src/lib.rs - two (line 9) ... FAILED
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+
+    #[test]
+    fn counts_come_from_the_runners_own_summary() {
+        assert_eq!(passed(NEXTEST), 3);
+        assert_eq!(passed(RUSTDOC), 5);
+    }
+
+    #[test]
+    fn each_failed_test_is_named_once() {
+        assert_eq!(
+            failures(NEXTEST),
+            [
+                "lyceum-http::it guard::foreign_origin_is_forbidden",
+                "lyceum-http::it guard::overflow"
+            ]
+        );
+        assert_eq!(failures(RUSTDOC), ["crates/a/src/lib.rs - two (line 9)"]);
+    }
+}
