@@ -1,0 +1,152 @@
+//! Protocol revisions, the two eras they fall into, and how `initialize` picks one.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// A revision of the protocol, ordered by date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    /// HTTP+SSE with two endpoints.
+    V2024_11_05,
+    /// The first Streamable HTTP, with batches.
+    V2025_03_26,
+    /// Elicitation, structured content, the version header.
+    V2025_06_18,
+    /// Polling, URL elicitation, experimental tasks.
+    V2025_11_25,
+    /// Stateless: no handshake, no session.
+    V2026_07_28,
+}
+
+/// How clients and servers of a revision talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// With `initialize` and sessions.
+    Legacy,
+    /// Every request stands alone.
+    Modern,
+}
+
+impl Revision {
+    /// All revisions, newest first.
+    pub const ALL: [Revision; 5] = [
+        Revision::V2026_07_28,
+        Revision::V2025_11_25,
+        Revision::V2025_06_18,
+        Revision::V2025_03_26,
+        Revision::V2024_11_05,
+    ];
+
+    /// The revision as it is written on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Revision::V2024_11_05 => "2024-11-05",
+            Revision::V2025_03_26 => "2025-03-26",
+            Revision::V2025_06_18 => "2025-06-18",
+            Revision::V2025_11_25 => "2025-11-25",
+            Revision::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// The revision written like this, exactly.
+    pub fn parse(text: &str) -> Option<Revision> {
+        Revision::ALL.into_iter().find(|revision| revision.as_str() == text)
+    }
+
+    /// The era it belongs to.
+    pub const fn era(self) -> Era {
+        match self {
+            Revision::V2026_07_28 => Era::Modern,
+            _ => Era::Legacy,
+        }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of revisions, such as those an endpoint serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RevisionSet(u8);
+
+impl RevisionSet {
+    /// Every revision.
+    pub const ALL: RevisionSet = RevisionSet(0b1_1111);
+    /// Those with a handshake.
+    pub const LEGACY: RevisionSet = RevisionSet(0b0_1111);
+    /// Those without.
+    pub const MODERN: RevisionSet = RevisionSet(0b1_0000);
+
+    /// The set of one revision.
+    pub const fn only(revision: Revision) -> RevisionSet {
+        RevisionSet(1 << revision as u8)
+    }
+
+    /// Whether the revision is in the set.
+    pub const fn contains(self, revision: Revision) -> bool {
+        self.0 & RevisionSet::only(revision).0 != 0
+    }
+
+    /// The revisions in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: RevisionSet) -> RevisionSet {
+        RevisionSet(self.0 & other.0)
+    }
+
+    /// The revisions in either set.
+    #[must_use]
+    pub const fn union(self, other: RevisionSet) -> RevisionSet {
+        RevisionSet(self.0 | other.0)
+    }
+
+    /// Whether no revision is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether any revision of the era is in the set.
+    pub const fn serves(self, era: Era) -> bool {
+        let of_era = match era {
+            Era::Legacy => RevisionSet::LEGACY,
+            Era::Modern => RevisionSet::MODERN,
+        };
+        !self.intersection(of_era).is_empty()
+    }
+
+    /// The revisions, newest first.
+    pub fn iter(self) -> impl Iterator<Item = Revision> {
+        Revision::ALL.into_iter().filter(move |revision| self.contains(*revision))
+    }
+
+    /// The newest revision with a handshake.
+    pub fn newest_legacy(self) -> Option<Revision> {
+        self.intersection(RevisionSet::LEGACY).iter().next()
+    }
+}
+
+impl FromIterator<Revision> for RevisionSet {
+    fn from_iter<I: IntoIterator<Item = Revision>>(revisions: I) -> RevisionSet {
+        let only = revisions.into_iter().map(RevisionSet::only);
+        only.fold(RevisionSet(0), RevisionSet::union)
+    }
+}
+
+/// The revision `initialize` answers with: the one asked for if it is legacy and served, otherwise
+/// the newest legacy one. None if no legacy revision is served.
+pub fn negotiate(requested: &str, served: RevisionSet) -> Option<Revision> {
+    let legacy = served.intersection(RevisionSet::LEGACY);
+    Revision::parse(requested)
+        .filter(|revision| legacy.contains(*revision))
+        .or_else(|| legacy.newest_legacy())
+}
+
+/// The served revisions as a JSON array, newest first: the one list that `server/discover` and every
+/// "unsupported version" error show, so that they cannot disagree.
+pub fn supported_versions_json(served: RevisionSet) -> Bytes {
+    let quoted: Vec<String> = served.iter().map(|revision| format!("\"{revision}\"")).collect();
+    Bytes::from(format!("[{}]", quoted.join(",")))
+}
