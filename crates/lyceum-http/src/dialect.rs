@@ -37,7 +37,7 @@ pub struct Policy {
     pub absent: Choice,
     /// `*/*` speaks for both types.
     pub wildcard: Choice,
-    /// Whether `application/*`, `text/*` and `*/*` count as the types they cover.
+    /// What `application/*`, `text/*` and `*/*` count as, alone or beside other ranges.
     pub ranges: Ranges,
     /// JSON is accepted, SSE is not.
     pub json_only: Choice,
@@ -99,6 +99,8 @@ pub enum Ranges {
     Count,
     /// Only types named in full count.
     Ignored,
+    /// Only types named in full count, and `*/*`, as JSON.
+    AnyIsJson,
 }
 
 /// How a dialect chooses when the client takes either.
@@ -245,7 +247,7 @@ const KNOX: Policy = Policy {
 const TURUL: Policy = Policy {
     absent: Choice::Json,
     wildcard: Choice::Json,
-    ranges: Ranges::Ignored,
+    ranges: Ranges::AnyIsJson,
     json_only: Choice::Json,
     sse_only: Choice::Sse,
     sse_higher: Choice::Servers,

@@ -78,9 +78,9 @@ impl fmt::Display for Explanation {
         line(f, "request", &self.request)?;
         line(f, "accept", &self.accept.as_deref().unwrap_or("(absent)"))?;
         line(f, "mode", &self.acceptance.mode())?;
-        line(f, "json", &Told(self.acceptance.json))?;
-        line(f, "sse", &Told(self.acceptance.sse))?;
-        line(f, "html", &Told(self.acceptance.html))?;
+        line(f, "json", &Told(self.acceptance.json, "application/*"))?;
+        line(f, "sse", &Told(self.acceptance.sse, "text/*"))?;
+        line(f, "html", &Told(self.acceptance.html, "text/*"))?;
         line(f, "dialect", &self.dialect)?;
         line(f, "streams", &if self.sse_enabled { "on" } else { "off" })?;
         line(f, "rule", &self.rule)?;
@@ -88,19 +88,19 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// An offer in words.
-struct Told(Offer);
+/// An offer in words, with the range that covers its type.
+struct Told(Offer, &'static str);
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Offer { quality, position, specificity } = self.0;
-        let range = match specificity {
-            Specificity::None => return f.write_str("not mentioned"),
-            Specificity::Any => "*/*",
-            Specificity::Type => "type/*",
-            Specificity::Exact => "its name",
-        };
-        write!(f, "q={quality} by {range}, element {}", position.saturating_add(1))
+        let place = position.saturating_add(1);
+        match specificity {
+            Specificity::None => f.write_str("not mentioned"),
+            Specificity::Any => write!(f, "q={quality}, by */* in place {place}"),
+            Specificity::Type => write!(f, "q={quality}, by {} in place {place}", self.1),
+            Specificity::Exact => write!(f, "q={quality}, named in place {place}"),
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! that gave it, for logs, metrics and `lyceum explain`.
 
 use super::{Choice, GetHtml, GetOther, GetSse, Policy, Ranges, ServersChoice};
-use crate::accept::{Acceptance, Offer};
+use crate::accept::Specificity::Any;
+use crate::accept::{AcceptMode, Acceptance, Offer};
 
 /// The method that is nothing but its stream.
 const LISTEN: &str = "subscriptions/listen";
@@ -107,7 +108,7 @@ pub fn decide_get(
             GetHtml::NotAcceptable => (GetAnswer::NotAcceptable, "get-html"),
         };
     }
-    if accepted(policy, &acceptance.sse) {
+    if takes_sse(policy, acceptance) {
         let answer = answer_to_sse(policy, acceptance);
         match answer {
             // A server without a GET stream says so with 405 (Streamable HTTP, "Listening for
@@ -132,7 +133,7 @@ pub fn decide_get(
 fn answer_to_sse(policy: &Policy, acceptance: &Acceptance) -> GetAnswer {
     match policy.get_sse {
         GetSse::Stream => GetAnswer::Stream,
-        GetSse::InfoOrNotAllowed if accepted(policy, &acceptance.json) => GetAnswer::Info,
+        GetSse::InfoOrNotAllowed if takes_json(policy, acceptance) => GetAnswer::Info,
         GetSse::InfoOrNotAllowed => GetAnswer::MethodNotAllowed,
         GetSse::AsPost => match decide_post(policy, acceptance, "", true).decision {
             Decision::Sse => GetAnswer::Stream,
@@ -150,20 +151,31 @@ fn prefers_html(acceptance: &Acceptance) -> bool {
         && rank(&acceptance.html) > rank(&acceptance.sse)
 }
 
-fn accepted(policy: &Policy, offer: &Offer) -> bool {
+fn takes_json(policy: &Policy, acceptance: &Acceptance) -> bool {
+    let json = &acceptance.json;
     match policy.ranges {
-        Ranges::Count => offer.accepted(),
-        Ranges::Ignored => offer.named(),
+        Ranges::Count => json.accepted(),
+        Ranges::Ignored => json.named(),
+        Ranges::AnyIsJson => json.named() || (json.accepted() && json.specificity == Any),
+    }
+}
+
+fn takes_sse(policy: &Policy, acceptance: &Acceptance) -> bool {
+    match policy.ranges {
+        Ranges::Count => acceptance.sse.accepted(),
+        Ranges::Ignored | Ranges::AnyIsJson => acceptance.sse.named(),
     }
 }
 
 impl Row {
     fn of(policy: &Policy, acceptance: &Acceptance) -> Row {
-        use crate::accept::Specificity::Any;
-        let Acceptance { json, sse, present, .. } = acceptance;
-        match (accepted(policy, json), accepted(policy, sse)) {
-            _ if !present => Row::Absent,
-            (true, true) if json.specificity == Any && sse.specificity == Any => Row::Wildcard,
+        let Acceptance { json, sse, .. } = acceptance;
+        match acceptance.mode() {
+            AcceptMode::Absent => return Row::Absent,
+            AcceptMode::Wildcard => return Row::Wildcard,
+            _ => {}
+        }
+        match (takes_json(policy, acceptance), takes_sse(policy, acceptance)) {
             (true, true) if sse.quality > json.quality => Row::SseHigher,
             (true, true) if sse.quality < json.quality => Row::JsonHigher,
             (true, true) => Row::BothEqual,

@@ -100,14 +100,12 @@ impl Decoder {
             return Ok(None);
         }
         while let Some((from, to)) = self.next_line() {
-            if from == to {
-                if let Some(event) = self.dispatch() {
-                    return Ok(Some(event));
-                }
-            } else {
-                self.partial.field(&self.buffer[from..to], &mut self.retry);
-            }
             self.check_length(to - from)?;
+            if from < to {
+                self.partial.field(&self.buffer[from..to], &mut self.retry);
+            } else if let Some(event) = self.dispatch() {
+                return Ok(Some(event));
+            }
         }
         self.check_length(self.buffer.len() - self.start)?;
         Ok(None)
