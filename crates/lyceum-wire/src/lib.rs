@@ -41,7 +41,9 @@ pub use id::Id;
 pub use level::LogLevel;
 pub use message::{MAX_BATCH, Message, Notification, Request, Response};
 pub use mirror::{BadValue, decode_value, encode_value, required_name};
-pub use modern::{ModernRequest, check_modern, check_modern_notification, removed_in_modern};
+pub use modern::{
+    ModernRequest, check_modern, check_modern_meta, check_modern_notification, removed_in_modern,
+};
 pub use param_headers::{InvalidAnnotation, ParamHeader, ParamHeaders};
 pub use params::{Member, Params};
 pub use revision::{Era, Revision, RevisionSet, negotiate, supported_versions_json};

@@ -36,6 +36,14 @@ pub fn check_modern(
         .map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
 }
 
+/// Runs the modern checks on a transport without headers, such as stdio: the metadata alone counts.
+pub fn check_modern_meta(request: &Request, served: RevisionSet) -> Result<ModernRequest, Refusal> {
+    let checked = meta_version(&request.params)
+        .and_then(|version| served_revision(&version, served))
+        .and_then(|revision| described(&request.params, revision));
+    checked.map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
+}
+
 /// Checks a modern notification: only its version. It is then accepted and dropped.
 pub fn check_modern_notification(
     notification: &Notification,
@@ -79,6 +87,10 @@ fn check(
     let revision = served_revision(&version, served)?;
     check_method_header(&request.method, headers)?;
     check_name_header(&request.method, params, headers)?;
+    described(params, revision)
+}
+
+fn described(params: &Params, revision: Revision) -> Result<ModernRequest, RpcError> {
     Ok(ModernRequest {
         revision,
         capabilities: capabilities(params)?,
