@@ -1,8 +1,50 @@
-//! (crate docs)
+//! MCP over HTTP for every revision, 2024-11-05 to 2026-07-28, on one URL.
+//!
+//! [`Endpoint`] is a tower service: it guards, negotiates, parses and classifies each request, calls
+//! a [`Handler`] and frames its answer as JSON or as an event stream. [`Site`] puts endpoints at
+//! their paths and [`serve`] accepts connections. The matching [`client`] speaks every revision too.
+#![warn(missing_docs)]
 
 pub mod accept;
+mod answer;
+mod authenticate;
+mod body;
+mod call;
+mod context;
 pub mod cors;
+mod counters;
 pub mod dialect;
+mod endpoint;
 pub mod explain;
 pub mod guard;
+mod handler;
+mod info;
+mod legacy;
+mod limits;
+mod modern;
+mod outbox;
+mod outlet;
+mod pipeline;
+mod seal;
+#[cfg(feature = "server")]
+mod serve;
+mod site;
 pub mod sse;
+#[cfg(feature = "server")]
+mod stall;
+mod stream;
+
+pub use answer::AnswerBody;
+pub use authenticate::{Authenticate, AuthenticateFuture, Unauthorized};
+pub use context::{Context, Delivery, Outlet, OutletFuture, Principal};
+pub use dialect::Dialect;
+pub use endpoint::{Endpoint, EndpointBuilder, ResponseFuture};
+pub use guard::{HostPolicy, OriginPolicy};
+pub use handler::{About, Handler, Outcome};
+pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};
+pub use limits::Limits;
+pub use outbox::{Outbox, Reader};
+pub use seal::{KEY_BYTES, Purpose, Sealer, random};
+#[cfg(feature = "server")]
+pub use serve::{ServeOptions, serve};
+pub use site::Site;

@@ -1,0 +1,116 @@
+//! Answers as bytes: the response body, and the few headers every answer shares.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use lyceum_wire::{Id, RpcError, encode};
+
+use crate::sse;
+use crate::stream::EventStream;
+
+/// The media type of JSON answers.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, no-transform");
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+const NO: HeaderValue = HeaderValue::from_static("no");
+
+/// The body of an answer: whole, or a stream of events.
+#[derive(Debug)]
+pub struct AnswerBody(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Whole(Bytes),
+    Events(Pin<Box<EventStream>>),
+}
+
+impl AnswerBody {
+    /// A body that is known in full.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(bytes.into()))
+    }
+
+    pub(crate) fn events(events: EventStream) -> Self {
+        Self(Kind::Events(Box::pin(events)))
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Kind::Events(events) => {
+                let frame = ready!(events.as_mut().poll_frame(cx));
+                Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Kind::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Response<AnswerBody> {
+    with_status(status, AnswerBody::whole(Bytes::new()))
+}
+
+/// A JSON document.
+pub(crate) fn json(status: StatusCode, document: impl Into<Bytes>) -> Response<AnswerBody> {
+    let mut response = with_status(status, AnswerBody::whole(document));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// A JSON-RPC error as a JSON document.
+pub(crate) fn error(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<AnswerBody> {
+    json(status, encode::error(id, error))
+}
+
+/// One JSON-RPC message as a complete event stream. Its length is known, so it goes out in one
+/// write and needs no chunked encoding.
+pub(crate) fn single_event(message: &[u8]) -> Response<AnswerBody> {
+    event_stream(AnswerBody::whole(sse::message_frame(message)))
+}
+
+/// An event stream.
+pub(crate) fn event_stream(body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = with_status(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    headers.insert(CACHE_CONTROL, NO_CACHE);
+    headers.insert(UNBUFFERED, NO);
+    response
+}
+
+fn with_status(status: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
+
+/// Whether `response` is an event stream.
+pub(crate) fn is_event_stream(response: &Response<AnswerBody>) -> bool {
+    response.headers().get(CONTENT_TYPE) == Some(&EVENT_STREAM)
+}

@@ -1,0 +1,113 @@
+//! A handler's call as a future that always ends in an answer, panics included.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use http::StatusCode;
+use lyceum_wire::{Era, ErrorCode, Id, Request, RpcError, encode};
+
+use crate::context::Context;
+use crate::dialect::UnknownTool;
+use crate::endpoint::Shared;
+use crate::handler::{Handler, Outcome};
+
+/// An answer, framed as JSON-RPC, and the status it has when it is a response of its own.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) message: Bytes,
+    /// Whether it is a result rather than an error.
+    pub(crate) succeeded: bool,
+}
+
+/// A running call.
+pub(crate) type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+impl<H: Handler> Shared<H> {
+    /// Starts a call. Nothing runs until it is polled.
+    pub(crate) fn start(self: &Arc<Self>, request: Request, cx: Context) -> Call {
+        let shared = Arc::clone(self);
+        Box::pin(async move {
+            let era = cx.era();
+            let id = request.id.clone();
+            let is_tool_call = request.method == "tools/call";
+            let call = Guarded { call: std::pin::pin!(shared.handler.call(request, cx)) };
+            let result = call.await.unwrap_or_else(|_| {
+                shared.counters.panics.increment(1);
+                Err(RpcError::internal("the server failed while handling this request"))
+            });
+            match result {
+                Ok(outcome) => Answer::result(&id, &outcome),
+                Err(error) if is_tool_call && era == Era::Legacy => {
+                    Answer::error(&id, &in_dialect(error, shared.policy.unknown_tool), era)
+                }
+                Err(error) => Answer::error(&id, &error, era),
+            }
+        })
+    }
+}
+
+impl Answer {
+    fn result(id: &Id, outcome: &Outcome) -> Self {
+        let message = encode::result(id, outcome.as_bytes());
+        Self { status: StatusCode::OK, message, succeeded: true }
+    }
+
+    pub(crate) fn error(id: &Id, error: &RpcError, era: Era) -> Self {
+        let status = match era {
+            // A legacy client reads 404 as "session gone": its errors travel in band.
+            Era::Legacy => StatusCode::OK,
+            Era::Modern => modern_status(error.code),
+        };
+        Self { status, message: encode::error(Some(id), error), succeeded: false }
+    }
+}
+
+/// Application errors such as an unknown tool are ordinary answers; only what concerns the protocol
+/// itself has a status of its own.
+fn modern_status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        ErrorCode::PARSE_ERROR
+        | ErrorCode::INVALID_REQUEST
+        | ErrorCode::HEADER_MISMATCH
+        | ErrorCode::MISSING_CLIENT_CAPABILITY
+        | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Gives "no such tool" the code that the dialect's clients know.
+fn in_dialect(mut error: RpcError, unknown_tool: UnknownTool) -> RpcError {
+    let unknown = ["Unknown tool: ", "Tool not allowed: "];
+    if error.code == ErrorCode::INVALID_PARAMS
+        && unknown.iter().any(|prefix| error.message.starts_with(prefix))
+    {
+        error.code = ErrorCode(unknown_tool.code());
+    }
+    error
+}
+
+/// Polls a future and turns a panic into an error, so that one request cannot end a connection
+/// that others share.
+struct Guarded<F> {
+    call: F,
+}
+
+impl<F: Future + Unpin> Future for Guarded<F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let call = Pin::new(&mut self.call);
+        match catch_unwind(AssertUnwindSafe(|| call.poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
+    }
+}
+
+struct Panicked;

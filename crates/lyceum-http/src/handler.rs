@@ -1,0 +1,90 @@
+//! What a server plugs into the transport: one trait, called once per request.
+//!
+//! The transport decides framing, sessions and status codes; a handler decides results. Handlers
+//! see raw JSON in both directions, so nothing they do not name is lost.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lyceum_wire::{Notification, ParamHeaders, Request, RpcError};
+
+use crate::context::Context;
+use crate::legacy::Session;
+
+/// Answers MCP requests, in whichever era they arrive.
+///
+/// `initialize` and `server/discover` are ordinary requests here: [`Context::revision`] holds the
+/// negotiated revision, and the transport mints the session afterwards.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request. Dropping the future cancels the call.
+    ///
+    /// An error with code -32601 tells the transport that the method does not exist, which the
+    /// modern era reports as HTTP 404.
+    fn call(
+        &self,
+        request: Request,
+        cx: Context,
+    ) -> impl Future<Output = Result<Outcome, RpcError>> + Send;
+
+    /// Takes note of a notification. `notifications/cancelled` never gets here: the transport
+    /// drops the call's future instead.
+    fn notify(&self, notification: Notification, cx: Context) -> impl Future<Output = ()> + Send {
+        let _ = (notification, cx);
+        async {}
+    }
+
+    /// A legacy session opened its standalone stream: from now on [`Session::notify`] reaches it.
+    ///
+    /// Called again whenever the stream is reopened; keep a `Weak` to the session.
+    fn stream_opened(&self, session: &Arc<Session>) {
+        let _ = session;
+    }
+
+    /// The `Mcp-Param-*` headers the input schema of `tool` asks for, if any.
+    fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
+        let _ = tool;
+        None
+    }
+
+    /// Name, version and title for the information document and page served to a plain GET.
+    fn about(&self) -> About<'_>;
+}
+
+/// How a server introduces itself to somebody who opens its address in a browser.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// The server's name.
+    pub name: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// A sentence on what it offers.
+    pub description: &'a str,
+}
+
+/// The raw JSON of a request's `result` member, already in the shape of the request's era.
+#[derive(Debug, Clone)]
+pub struct Outcome(Bytes);
+
+impl Outcome {
+    /// Wraps compact, single-line JSON.
+    pub fn json(result: impl Into<Bytes>) -> Self {
+        Self(result.into())
+    }
+
+    /// Serializes `result`.
+    ///
+    /// # Errors
+    /// When `result` cannot be represented as JSON.
+    pub fn of<T: serde::Serialize>(result: &T) -> Result<Self, RpcError> {
+        match serde_json::to_vec(result) {
+            Ok(json) => Ok(Self(json.into())),
+            Err(error) => Err(RpcError::internal(format!("result is not JSON: {error}"))),
+        }
+    }
+
+    /// The JSON text.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}

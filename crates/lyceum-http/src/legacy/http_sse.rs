@@ -1,0 +1,324 @@
+//! HTTP+SSE, the transport of 2024-11-05: one endpoint for the stream, one for messages.
+//!
+//! Every answer, question and notification travels on the one stream; a POST only says that its
+//! message arrived. Closing the stream ends the session.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body::Body;
+use lyceum_wire::{
+    ClientCapabilities, Era, Id, LogLevel, Member, Message, Revision, RpcError, encode,
+};
+use tower_service::Service;
+
+use super::post::cancelled_id;
+use super::registry::Sessions;
+use super::session::Session;
+use super::token::SessionToken;
+use crate::answer::{self, AnswerBody};
+use crate::call::Answer;
+use crate::context::{Context, Delivery, Outlet, OutletFuture, Principal};
+use crate::endpoint::{ResponseFuture, Shared};
+use crate::handler::Handler;
+use crate::outbox::Outbox;
+use crate::pipeline::{Reply, Trace, plain_error};
+use crate::sse::{self, Event};
+use crate::stream::EventStream;
+
+/// The two services of an HTTP+SSE endpoint, as one: GET opens a stream, POST takes messages.
+pub struct HttpSse<H> {
+    shared: Arc<Shared<H>>,
+    messages: Arc<str>,
+}
+
+impl<H: Handler> HttpSse<H> {
+    pub(crate) fn new(shared: Arc<Shared<H>>, messages: Arc<str>) -> Self {
+        Self { shared, messages }
+    }
+
+    /// Where messages are posted to.
+    pub fn messages_path(&self) -> &str {
+        &self.messages
+    }
+}
+
+impl<H> Clone for HttpSse<H> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), messages: Arc::clone(&self.messages) }
+    }
+}
+
+impl<H> fmt::Debug for HttpSse<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSse").field("messages", &self.messages).finish_non_exhaustive()
+    }
+}
+
+impl<H, B> Service<Request<B>> for HttpSse<H>
+where
+    H: Handler,
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.answer(request).await) })
+    }
+}
+
+impl<H: Handler> HttpSse<H> {
+    async fn answer<B>(&self, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let (head, body) = request.into_parts();
+        let shared = &self.shared;
+        let mut reply = match shared.admit(&head) {
+            Err(refused) => crate::pipeline::refuse(&refused),
+            Ok(origin) => {
+                let mut reply = self.walk(&head, body).await.unwrap_or_else(|reply| reply);
+                if let Some(origin) = origin {
+                    crate::cors::answer_headers(origin, reply.headers_mut());
+                }
+                reply
+            }
+        };
+        shared.finish(&head, &Trace { era: "http+sse", rule: "http+sse" }, &mut reply);
+        reply
+    }
+
+    async fn walk<B>(&self, head: &Parts, body: B) -> Result<Reply, Reply>
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        if head.method == Method::OPTIONS {
+            return Ok(self.shared.preflight(head));
+        }
+        let principal = self.shared.authenticated(head).await?;
+        let posts = head.uri.path() == &*self.messages;
+        match head.method {
+            Method::GET if !posts => self.open(principal),
+            Method::POST if posts => self.message(head, body, principal).await,
+            _ => {
+                let allow = if posts { "POST" } else { "GET" };
+                let text = format!("Method Not Allowed: use {allow}");
+                let mut reply = plain_error(StatusCode::METHOD_NOT_ALLOWED, text);
+                reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+                Err(reply)
+            }
+        }
+    }
+
+    /// Opens a session: its first event says where to post.
+    fn open(&self, principal: Option<Principal>) -> Result<Reply, Reply> {
+        let shared = &self.shared;
+        if !shared.sse {
+            return Err(plain_error(StatusCode::NOT_FOUND, "event streams are turned off here"));
+        }
+        let token = SessionToken::mint(Revision::V2024_11_05, ClientCapabilities::default());
+        let session = shared
+            .sessions
+            .live(&token)
+            .map_err(|full| plain_error(StatusCode::SERVICE_UNAVAILABLE, full.to_string()))?;
+        let outbox = session.standalone(|| Outbox::new(shared.limits.stream_bytes));
+        shared.handler.stream_opened(&session);
+        let id = token.seal(&shared.sealer, &self.binding(principal.as_ref()));
+        let address = format!("{}?session_id={id}", self.messages);
+        let mut first = Vec::with_capacity(address.len() + 32);
+        let event = Event { name: "endpoint", id: None, retry: None, data: address.as_bytes() };
+        sse::encode(&mut first, &event);
+        let ends = EndsSession { sessions: Arc::clone(&shared.sessions), key: token.key };
+        let events = EventStream::new(outbox.resume(), shared.limits.keep_alive)
+            .starting_with(first.into())
+            .holding((ends, shared.counters.stream_opened()));
+        Ok(answer::event_stream(AnswerBody::events(events)))
+    }
+
+    /// Takes one message; whatever comes of it goes to the stream.
+    async fn message<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        principal: Option<Principal>,
+    ) -> Result<Reply, Reply>
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let session = self.session_of(&head.uri, principal.as_ref())?;
+        let body = crate::body::read(body, &self.shared.limits)
+            .await
+            .map_err(|error| plain_error(error.status(), error.to_string()))?;
+        let message = Message::parse(&body)
+            .map_err(|error| crate::pipeline::refused(&lyceum_wire::Refusal::from(error)))?;
+        match message {
+            Message::Request(request) => self.request(request, session, principal),
+            Message::Notification(notification) => {
+                if notification.method == "notifications/cancelled" {
+                    if let Some(id) = cancelled_id(&notification) {
+                        session.cancel(&id);
+                    }
+                } else {
+                    let cx = self.context(&session, principal, None);
+                    self.shared.handler.notify(notification, cx).await;
+                }
+            }
+            Message::Response(response) => {
+                session.answer(&response.id, response.outcome);
+            }
+            Message::Batch(_) => {
+                let text = "send one message per POST";
+                return Err(plain_error(StatusCode::BAD_REQUEST, text));
+            }
+        }
+        let mut reply = answer::empty(StatusCode::ACCEPTED);
+        *reply.body_mut() = AnswerBody::whole("Accepted");
+        Ok(reply)
+    }
+
+    fn request(
+        &self,
+        request: lyceum_wire::Request,
+        session: Arc<Session>,
+        principal: Option<Principal>,
+    ) {
+        let outlet = SessionOutlet::of(&session, self.shared.limits.question);
+        let id = request.id.clone();
+        if request.method == "initialize" {
+            match self.shared.handshake(&request) {
+                Ok(agreed) => session.settle(agreed.revision, agreed.capabilities),
+                Err(error) => {
+                    let answer = Answer::error(&id, &error, Era::Legacy);
+                    return outlet.outbox.push_answer(answer.message);
+                }
+            }
+        }
+        let progress_token = request.params.slice(Member::MetaProgressToken);
+        let cx = self.context(&session, principal, progress_token);
+        let call = self.shared.start(request, cx);
+        session.call_announced(id.clone());
+        let ended = CallEnded { session: Arc::clone(&session), id: id.clone() };
+        let task = tokio::spawn(async move {
+            let answer = call.await;
+            outlet.outbox.push_answer(answer.message);
+            drop(ended);
+        });
+        session.call_started(&id, task.abort_handle());
+    }
+
+    fn context(
+        &self,
+        session: &Arc<Session>,
+        principal: Option<Principal>,
+        progress_token: Option<Bytes>,
+    ) -> Context {
+        Context {
+            revision: session.revision(),
+            served: self.shared.served,
+            capabilities: session.capabilities(),
+            log_level: Some(session.log_level().max(LogLevel::Debug)),
+            progress_token,
+            principal,
+            endpoint: Arc::clone(&self.shared.name),
+            session: Some(Arc::clone(session)),
+            sealer: Arc::clone(&self.shared.sealer),
+            outlet: Arc::new(SessionOutlet::of(session, self.shared.limits.question)),
+        }
+    }
+
+    fn session_of(&self, uri: &Uri, principal: Option<&Principal>) -> Result<Arc<Session>, Reply> {
+        let parameters = uri.query().unwrap_or_default().split('&');
+        let id = parameters
+            .filter_map(|parameter| parameter.split_once('='))
+            .find(|(name, _)| matches!(*name, "session_id" | "sessionId"))
+            .map(|(_, id)| id)
+            .ok_or_else(|| {
+                let text = "session_id is missing: post to the address the endpoint event named";
+                plain_error(StatusCode::BAD_REQUEST, text)
+            })?;
+        let binding = self.binding(principal);
+        let lifetime = self.shared.limits.session_lifetime;
+        SessionToken::open(&self.shared.sealer, &binding, id.as_bytes(), lifetime)
+            .and_then(|token| self.shared.sessions.get(token.key))
+            .ok_or_else(|| {
+                plain_error(StatusCode::NOT_FOUND, "Session not found: open the stream again")
+            })
+    }
+
+    /// Bound to the messages path too, so that such an id is worthless on the main endpoint.
+    fn binding<'a>(&'a self, principal: Option<&'a Principal>) -> [&'a [u8]; 3] {
+        let [name, principal] = self.shared.binding(principal);
+        [name, principal, self.messages.as_bytes()]
+    }
+}
+
+/// Ends the session with its stream.
+struct EndsSession {
+    sessions: Arc<Sessions>,
+    key: u128,
+}
+
+impl Drop for EndsSession {
+    fn drop(&mut self) {
+        self.sessions.remove(self.key);
+    }
+}
+
+/// Forgets a call when it is over, however it ended.
+struct CallEnded {
+    session: Arc<Session>,
+    id: Id,
+}
+
+impl Drop for CallEnded {
+    fn drop(&mut self) {
+        self.session.call_ended(&self.id);
+    }
+}
+
+/// An outlet whose messages share the session's one stream.
+struct SessionOutlet {
+    session: Arc<Session>,
+    outbox: Arc<Outbox>,
+    patience: tokio::time::Duration,
+}
+
+impl SessionOutlet {
+    fn of(session: &Arc<Session>, patience: tokio::time::Duration) -> Self {
+        let outbox = session.standalone(|| Outbox::new(0));
+        Self { session: Arc::clone(session), outbox, patience }
+    }
+}
+
+impl Outlet for SessionOutlet {
+    fn send(&self, message: Bytes) -> OutletFuture<'_, Delivery> {
+        Box::pin(async move {
+            self.outbox.push(message).await;
+            Delivery::Queued
+        })
+    }
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: &'a [u8],
+    ) -> OutletFuture<'a, Result<Bytes, RpcError>> {
+        Box::pin(self.session.ask(method, self.patience, move |id| {
+            let request = encode::request(id, method, Some(params));
+            async move { self.outbox.push(request).await }
+        }))
+    }
+}

@@ -1,0 +1,127 @@
+//! The handshake: negotiates a revision and mints the session id that carries it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode};
+use lyceum_wire::{
+    ClientCapabilities, Era, LogLevel, Member, Message, Request, Revision, RpcError, negotiate,
+};
+
+use super::origin::Origin;
+use super::token::SessionToken;
+use crate::call::Answer;
+use crate::context::{Context, Principal};
+use crate::endpoint::Shared;
+use crate::handler::Handler;
+use crate::modern::respond;
+use crate::outlet::PostOutlet;
+use crate::pipeline::{Arrival, Reply, SESSION, plain_error};
+
+/// What a client said about itself in `initialize`.
+pub(super) struct Handshake {
+    pub(super) revision: Revision,
+    pub(super) capabilities: ClientCapabilities,
+}
+
+impl<H: Handler> Shared<H> {
+    /// Answers `initialize` and starts a session.
+    pub(crate) async fn initialize(
+        self: &Arc<Self>,
+        mut arrival: Arrival<'_>,
+        message: Message,
+    ) -> Reply {
+        arrival.trace.era = "legacy";
+        let Message::Request(request) = message else {
+            return plain_error(StatusCode::BAD_REQUEST, "initialize must be a request with an id");
+        };
+        let carried = arrival.headers.get(SESSION).cloned();
+        if let Some(reply) = self.refuse_second_handshake(&arrival, carried.as_ref()) {
+            return reply;
+        }
+        let verdict = match self.negotiate(&mut arrival, &request.method) {
+            Ok(verdict) => verdict,
+            Err(reply) => return reply,
+        };
+        let handshake = match self.handshake(&request) {
+            Ok(handshake) => handshake,
+            Err(error) => {
+                return respond(Answer::error(&request.id, &error, Era::Legacy), verdict.decision);
+            }
+        };
+        let Handshake { revision, capabilities } = handshake;
+        let origin = Origin { revision, token: None, sessions: Arc::clone(&self.sessions) };
+        let dropped = self.counters.dropped.clone();
+        let outlet = PostOutlet::new(verdict, self.limits.stream_bytes, Some(origin), dropped);
+        let cx = Context {
+            revision,
+            served: self.served,
+            capabilities,
+            log_level: Some(LogLevel::Info),
+            progress_token: None,
+            principal: arrival.principal.clone(),
+            endpoint: Arc::clone(&self.name),
+            session: None,
+            sealer: Arc::clone(&self.sealer),
+            outlet: Arc::new(outlet),
+        };
+        let answer = self.start(request, cx).await;
+        let succeeded = answer.succeeded;
+        let mut reply = respond(answer, verdict.decision);
+        if succeeded && self.policy.mints_session {
+            let id = match carried {
+                Some(carried) => carried,
+                None => self
+                    .mint(&SessionToken::mint(revision, capabilities), arrival.principal.as_ref()),
+            };
+            reply.headers_mut().insert(SESSION, id);
+        }
+        reply
+    }
+
+    /// Reads what the client asks for and settles on a revision.
+    pub(super) fn handshake(&self, request: &Request) -> Result<Handshake, RpcError> {
+        let requested: Cow<'_, str> =
+            request.params.text(Member::ProtocolVersion).ok_or_else(|| {
+                RpcError::invalid_params("initialize needs params.protocolVersion, a string")
+            })?;
+        let revision = negotiate(&requested, self.served)
+            .ok_or_else(|| RpcError::unsupported_version(&requested, self.served))?;
+        let capabilities = match request.params.get(Member::Capabilities) {
+            None => ClientCapabilities::default(),
+            Some(raw) => ClientCapabilities::parse(raw)
+                .ok_or_else(|| RpcError::invalid_params("params.capabilities must be an object"))?,
+        };
+        Ok(Handshake { revision, capabilities })
+    }
+
+    /// A client that is in a session already has been initialized; one whose session is gone must
+    /// not go on using its id.
+    fn refuse_second_handshake(
+        &self,
+        arrival: &Arrival<'_>,
+        carried: Option<&HeaderValue>,
+    ) -> Option<Reply> {
+        if carried.is_none() || self.policy.echoes_session || !self.policy.mints_session {
+            return None;
+        }
+        Some(match self.session_of(arrival) {
+            Ok(_) => plain_error(
+                StatusCode::BAD_REQUEST,
+                "already initialized; leave out the Mcp-Session-Id header to start a new session",
+            ),
+            Err(reply) => reply,
+        })
+    }
+
+    /// Seals a session id for `principal`.
+    pub(super) fn mint(&self, token: &SessionToken, principal: Option<&Principal>) -> HeaderValue {
+        let id = token.seal(&self.sealer, &self.binding(principal));
+        HeaderValue::try_from(id).expect("URL-safe base64 is a header value")
+    }
+
+    /// What a session id of this endpoint is bound to.
+    pub(super) fn binding<'a>(&'a self, principal: Option<&'a Principal>) -> [&'a [u8]; 2] {
+        [self.name.as_bytes(), principal.map_or("", Principal::as_str).as_bytes()]
+    }
+}

@@ -1,0 +1,56 @@
+//! Where a legacy call came from: the session it belongs to, if any, and what that allows.
+
+use std::sync::Arc;
+
+use lyceum_wire::{Revision, RpcError};
+use tokio::time::Duration;
+
+use super::registry::Sessions;
+use super::session::Session;
+use super::token::SessionToken;
+use crate::outbox::Outbox;
+use crate::seal::random;
+
+/// The origin of one legacy call.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) revision: Revision,
+    /// `None` for a call outside any session.
+    pub(crate) token: Option<SessionToken>,
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+impl Origin {
+    /// A stream that can be resumed; `None` when there is no session to resume it in.
+    pub(crate) fn replayable(&self) -> Option<(u64, Arc<Outbox>)> {
+        let session = self.live()?;
+        let outbox = Arc::new(self.sessions.outbox());
+        let number = u64::from_ne_bytes(random());
+        let limit = self.sessions.limits.streams_per_session;
+        session.add_stream(number, Arc::clone(&outbox), limit).then_some((number, outbox))
+    }
+
+    /// Whether the client may be sent away to poll for the rest of a stream.
+    pub(crate) fn polls(&self) -> bool {
+        self.token.is_some() && self.revision >= Revision::V2025_11_25
+    }
+
+    /// The session whose client can be asked, and how long to wait for it.
+    pub(crate) fn session_to_ask(
+        &self,
+        method: &str,
+    ) -> Result<(Arc<Session>, Duration), RpcError> {
+        let session = self.live().ok_or_else(|| {
+            RpcError::internal(format!(
+                "cannot send {method}: the request came outside a session; \
+                 initialize first and send the Mcp-Session-Id header"
+            ))
+        })?;
+        Ok((session, self.sessions.limits.question))
+    }
+
+    /// The session's live state, created if need be.
+    pub(crate) fn live(&self) -> Option<Arc<Session>> {
+        self.sessions.live(self.token.as_ref()?).ok()
+    }
+}

@@ -1,0 +1,329 @@
+//! Messages of a legacy client after its handshake, in a session or outside any.
+//!
+//! A disconnect is not a cancellation here: a call that does not answer at once moves to a task of
+//! its own and outlives its connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lyceum_wire::{
+    ClientCapabilities, ErrorCode, Id, LogLevel, Member, Message, Notification, Request, Response,
+    Revision, RpcError, encode,
+};
+
+use super::origin::Origin;
+use super::session::Session;
+use super::token::SessionToken;
+use crate::answer;
+use crate::call::Call;
+use crate::context::{Context, Outlet, Principal};
+use crate::dialect::{Decision, Verdict};
+use crate::endpoint::Shared;
+use crate::handler::Handler;
+use crate::modern::respond;
+use crate::outlet::{First, PostOutlet};
+use crate::pipeline::{Arrival, Reply, SESSION, plain_error};
+use crate::sse::{self, Event};
+use crate::stream::{EventStream, event_id};
+
+/// The code of the error that ends a cancelled call, where the client still waits for one.
+const CANCELLED: ErrorCode = ErrorCode(-32800);
+
+/// Methods that need a place to keep what they set.
+const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+impl<H: Handler> Shared<H> {
+    /// Answers a legacy message; `header` is the revision its version header names.
+    pub(crate) async fn legacy(
+        self: &Arc<Self>,
+        mut arrival: Arrival<'_>,
+        message: Message,
+        header: Option<Revision>,
+    ) -> Reply {
+        arrival.trace.era = "legacy";
+        let origin = match self.origin(&arrival, header) {
+            Ok(origin) => origin,
+            Err(reply) => return reply,
+        };
+        let session = arrival.headers.get(SESSION).cloned();
+        let mut reply = match message {
+            Message::Request(request) => self.legacy_request(&mut arrival, request, origin).await,
+            Message::Notification(notification) => {
+                let status = self.policy.notification_status(&notification.method);
+                self.legacy_notification(notification, &origin, arrival.principal).await;
+                answer::empty(StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED))
+            }
+            Message::Response(response) => self.legacy_response(response, &origin),
+            Message::Batch(batch) => self.legacy_batch(&mut arrival, batch, origin).await,
+        };
+        if let Some(session) = session {
+            reply.headers_mut().insert(SESSION, session);
+        }
+        reply
+    }
+
+    /// The session a message belongs to, or the terms on which it is served without one.
+    fn origin(&self, arrival: &Arrival<'_>, header: Option<Revision>) -> Result<Origin, Reply> {
+        let sessions = Arc::clone(&self.sessions);
+        let stateless = header.unwrap_or(Revision::V2025_03_26);
+        if !arrival.headers.contains_key(SESSION) || !self.policy.mints_session {
+            if self.policy.sessions_required {
+                return Err(missing_session());
+            }
+            return Ok(Origin { revision: stateless, token: None, sessions });
+        }
+        match self.session_of(arrival) {
+            Ok(token) => Ok(Origin { revision: token.revision, token: Some(token), sessions }),
+            Err(_) if self.policy.echoes_session => {
+                Ok(Origin { revision: stateless, token: None, sessions })
+            }
+            Err(reply) => Err(reply),
+        }
+    }
+
+    /// Opens the session id a request carries. Foreign, expired, ended and invented ids all get the
+    /// same answer.
+    pub(super) fn session_of(&self, arrival: &Arrival<'_>) -> Result<SessionToken, Reply> {
+        let id = one_session_header(arrival.headers)?;
+        let binding = self.binding(arrival.principal.as_ref());
+        let lifetime = self.limits.session_lifetime;
+        SessionToken::open(&self.sealer, &binding, id.as_bytes(), lifetime)
+            .filter(|token| !self.sessions.is_revoked(token))
+            .ok_or_else(|| {
+                plain_error(StatusCode::NOT_FOUND, "Session not found: send initialize again")
+            })
+    }
+
+    async fn legacy_request(
+        self: &Arc<Self>,
+        arrival: &mut Arrival<'_>,
+        request: Request,
+        origin: Origin,
+    ) -> Reply {
+        let verdict = match self.negotiate(arrival, &request.method) {
+            Ok(verdict) => verdict,
+            Err(reply) => return reply,
+        };
+        let id = request.id.clone();
+        let outlet = self.outlet(verdict, &origin);
+        let cx = self.legacy_context(
+            &request,
+            &origin,
+            arrival.principal.clone(),
+            Arc::clone(&outlet) as _,
+        );
+        let mut call = self.start(request, cx);
+        // Most calls answer at once and cost neither a task nor a session entry.
+        if let Poll::Ready(answer) = poll_once(&mut call).await {
+            if outlet.stream().is_none() {
+                return respond(answer, verdict.decision);
+            }
+            outlet.complete(answer.message);
+        } else {
+            spawn_call(call, id.clone(), &origin, Some(Arc::clone(&outlet)));
+        }
+        self.await_first(&id, &origin, &outlet, verdict.decision).await
+    }
+
+    /// Waits for the answer, or for the first thing that must be streamed before it.
+    pub(super) async fn await_first(
+        &self,
+        id: &Id,
+        origin: &Origin,
+        outlet: &Arc<PostOutlet>,
+        decision: Decision,
+    ) -> Reply {
+        let first = std::future::poll_fn(|cx| outlet.poll_first(cx));
+        let first = if outlet.may_stream() {
+            match tokio::time::timeout(self.limits.keep_alive, first).await {
+                Ok(first) => first,
+                // Nothing to say for a while: a stream can carry keep-alive comments.
+                Err(_) => First::Stream(outlet.open()),
+            }
+        } else {
+            first.await
+        };
+        match first {
+            First::Answer(message) if decision == Decision::Sse => answer::single_event(&message),
+            First::Answer(message) => answer::json(StatusCode::OK, message),
+            First::Cancelled => {
+                let error = RpcError::new(CANCELLED, "the client cancelled this request");
+                answer::json(StatusCode::OK, encode::error(Some(id), &error))
+            }
+            First::Stream(stream) => {
+                let mut events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive);
+                if let Some(number) = stream.number {
+                    events = self.resumable(events, number, 0, origin.revision);
+                }
+                if outlet.is_released() {
+                    stream.outbox.detach();
+                }
+                self.stream_reply(events)
+            }
+        }
+    }
+
+    /// Numbers a stream's events, and primes it for clients that know how to come back.
+    pub(super) fn resumable(
+        &self,
+        events: EventStream,
+        number: u64,
+        after: u64,
+        revision: Revision,
+    ) -> EventStream {
+        let events = events.numbered(number);
+        if revision < Revision::V2025_11_25 {
+            // Older SDKs parse the empty data of a priming event as JSON, and fail.
+            return events;
+        }
+        let id = event_id(number, after);
+        let retry = u32::try_from(self.limits.retry.as_millis()).ok();
+        let mut frame = Vec::with_capacity(64);
+        sse::encode(&mut frame, &Event { name: "message", id: Some(&id), retry, data: b"" });
+        events.starting_with(frame.into())
+    }
+
+    pub(super) fn outlet(&self, verdict: Verdict, origin: &Origin) -> Arc<PostOutlet> {
+        let (origin, dropped) = (Some(origin.clone()), self.counters.dropped.clone());
+        Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, origin, dropped))
+    }
+
+    pub(super) fn legacy_context(
+        &self,
+        request: &Request,
+        origin: &Origin,
+        principal: Option<Principal>,
+        outlet: Arc<dyn Outlet>,
+    ) -> Context {
+        let session = match &origin.token {
+            Some(_) if STATEFUL.contains(&&*request.method) => origin.live(),
+            Some(token) => self.sessions.get(token.key),
+            None => None,
+        };
+        let progress_token = request.params.slice(Member::MetaProgressToken);
+        self.context(origin, session, progress_token, principal, outlet)
+    }
+
+    fn context(
+        &self,
+        origin: &Origin,
+        session: Option<Arc<Session>>,
+        progress_token: Option<bytes::Bytes>,
+        principal: Option<Principal>,
+        outlet: Arc<dyn Outlet>,
+    ) -> Context {
+        let none = ClientCapabilities::default();
+        Context {
+            revision: origin.revision,
+            served: self.served,
+            capabilities: origin.token.as_ref().map_or(none, |token| token.capabilities),
+            log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.log_level())),
+            progress_token,
+            principal,
+            endpoint: Arc::clone(&self.name),
+            session,
+            sealer: Arc::clone(&self.sealer),
+            outlet,
+        }
+    }
+
+    pub(super) async fn legacy_notification(
+        self: &Arc<Self>,
+        notification: Notification,
+        origin: &Origin,
+        principal: Option<Principal>,
+    ) {
+        if notification.method == "notifications/cancelled" {
+            let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
+            if let (Some(session), Some(id)) = (session, cancelled_id(&notification)) {
+                session.cancel(&id);
+            }
+            return;
+        }
+        let nowhere = Verdict { decision: Decision::Json, rule: "notification", can_stream: false };
+        let outlet = self.outlet(nowhere, origin);
+        let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
+        let cx = self.context(origin, session, None, principal, outlet);
+        let shared = Arc::clone(self);
+        let mut noted: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(async move { shared.handler.notify(notification, cx).await });
+        if poll_once(&mut noted).await.is_pending() {
+            tokio::spawn(noted);
+        }
+    }
+
+    pub(super) fn legacy_response(&self, response: Response, origin: &Origin) -> Reply {
+        let Some(token) = &origin.token else { return missing_session() };
+        if let Some(session) = self.sessions.get(token.key) {
+            // An answer nobody waits for any more is dropped; the client did nothing wrong.
+            session.answer(&response.id, response.outcome);
+        }
+        answer::empty(StatusCode::ACCEPTED)
+    }
+}
+
+/// Moves a call to a task of its own, where its client can cancel it by id.
+pub(super) fn spawn_call(call: Call, id: Id, origin: &Origin, outlet: Option<Arc<PostOutlet>>) {
+    let session = origin.live();
+    if let Some(session) = &session {
+        session.call_announced(id.clone());
+    }
+    let ended = CallEnded { session: session.clone(), id: id.clone(), outlet };
+    let task = tokio::spawn(async move {
+        let mut ended = ended;
+        let answer = call.await;
+        if let Some(outlet) = ended.outlet.take() {
+            outlet.complete(answer.message);
+        }
+    });
+    if let Some(session) = session {
+        session.call_started(&id, task.abort_handle());
+    }
+}
+
+/// Cleans up after a call, however it ended.
+struct CallEnded {
+    session: Option<Arc<Session>>,
+    id: Id,
+    outlet: Option<Arc<PostOutlet>>,
+}
+
+impl Drop for CallEnded {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.call_ended(&self.id);
+        }
+        if let Some(outlet) = self.outlet.take() {
+            outlet.finish();
+        }
+    }
+}
+
+/// Polls a future once, with the caller's waker.
+pub(super) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+pub(super) fn cancelled_id(notification: &Notification) -> Option<Id> {
+    Id::from_token(notification.params.slice(Member::RequestId)?)
+}
+
+fn one_session_header(headers: &HeaderMap) -> Result<&HeaderValue, Reply> {
+    let mut ids = headers.get_all(SESSION).iter();
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(missing_session()),
+        (Some(_), Some(_)) => {
+            Err(plain_error(StatusCode::BAD_REQUEST, "send the Mcp-Session-Id header once"))
+        }
+    }
+}
+
+pub(super) fn missing_session() -> Reply {
+    plain_error(
+        StatusCode::BAD_REQUEST,
+        "Mcp-Session-Id is missing: send initialize first and repeat the id it returns",
+    )
+}

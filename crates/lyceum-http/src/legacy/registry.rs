@@ -1,0 +1,243 @@
+//! The live sessions of an endpoint, and the session ids that were given back.
+//!
+//! Sharded by session key, so that no lock is shared by all requests.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::time::Duration;
+
+use super::session::Session;
+use super::token::{SessionToken, unix_now};
+use crate::limits::Limits;
+use crate::outbox::{Outbox, ReplayBudget};
+
+const SHARDS: usize = 16;
+/// Revoked ids remembered; beyond that those nearest to their expiry are forgotten first.
+const MAX_REVOKED: usize = 131_072;
+
+/// All live sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    shards: [RwLock<Shard>; SHARDS],
+    live: AtomicUsize,
+    replay: Arc<ReplayBudget>,
+    journal: Option<Mutex<Journal>>,
+    sweeping: AtomicBool,
+    pub(crate) limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    live: HashMap<u128, Arc<Session>>,
+    /// Revoked keys and when their tokens expire anyway.
+    revoked: HashMap<u128, u64>,
+}
+
+/// The file that remembers revoked ids across restarts: `key expiry` per line.
+#[derive(Debug)]
+struct Journal {
+    file: fs::File,
+    path: PathBuf,
+}
+
+/// The endpoint holds as many live sessions as it may.
+#[derive(Debug, thiserror::Error)]
+#[error("too many live sessions; try again later")]
+pub(crate) struct TooManySessions;
+
+impl Sessions {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| RwLock::default()),
+            live: AtomicUsize::new(0),
+            replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
+            journal: None,
+            sweeping: AtomicBool::new(false),
+            limits,
+        }
+    }
+
+    /// Remembers revocations in `path`, and those already there.
+    pub(crate) fn remember_in(mut self, path: &Path) -> io::Result<Self> {
+        let now = unix_now();
+        let mut kept = String::new();
+        for line in fs::read_to_string(path).unwrap_or_default().lines() {
+            let Some((key, expiry)) = parse_line(line) else { continue };
+            if expiry > now {
+                self.write(key).revoked.insert(key, expiry);
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+        // Rewritten beside and renamed, so that a crash leaves the old file or the new one.
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, kept)?;
+        fs::rename(&fresh, path)?;
+        let file = fs::OpenOptions::new().append(true).open(path)?;
+        self.journal = Some(Mutex::new(Journal { file, path: path.to_owned() }));
+        Ok(self)
+    }
+
+    /// Whether the session was ended by its client.
+    pub(crate) fn is_revoked(&self, token: &SessionToken) -> bool {
+        self.read(token.key).revoked.contains_key(&token.key)
+    }
+
+    /// The live state of a session, if it has any.
+    pub(crate) fn get(&self, key: u128) -> Option<Arc<Session>> {
+        if self.live.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.read(key).live.get(&key).cloned()
+    }
+
+    /// The live state of a session, created if need be.
+    pub(crate) fn live(
+        self: &Arc<Self>,
+        token: &SessionToken,
+    ) -> Result<Arc<Session>, TooManySessions> {
+        if let Some(session) = self.get(token.key) {
+            return Ok(session);
+        }
+        let mut shard = self.write(token.key);
+        if let Some(session) = shard.live.get(&token.key) {
+            return Ok(Arc::clone(session));
+        }
+        if self.live.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions {
+            self.live.fetch_sub(1, Ordering::Relaxed);
+            return Err(TooManySessions);
+        }
+        let session = Arc::new(Session::new(token.key, token.revision, token.capabilities));
+        shard.live.insert(token.key, Arc::clone(&session));
+        drop(shard);
+        self.keep_swept();
+        Ok(session)
+    }
+
+    /// Live sessions.
+    pub(crate) fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// A queue for one stream of a session.
+    pub(crate) fn outbox(&self) -> Outbox {
+        Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay))
+    }
+
+    /// Ends a session for good.
+    pub(crate) fn revoke(&self, token: &SessionToken) {
+        let expiry = token.expires(self.limits.session_lifetime);
+        {
+            let mut shard = self.write(token.key);
+            if shard.revoked.len() >= MAX_REVOKED / SHARDS {
+                forget_some(&mut shard.revoked);
+            }
+            shard.revoked.insert(token.key, expiry);
+        }
+        self.journal(token.key, expiry);
+        self.remove(token.key);
+    }
+
+    /// Drops a session's live state.
+    pub(crate) fn remove(&self, key: u128) {
+        let removed = self.write(key).live.remove(&key);
+        if let Some(session) = removed {
+            self.live.fetch_sub(1, Ordering::Relaxed);
+            session.close();
+        }
+    }
+
+    /// Ends every stream of every session, for a server that shuts down.
+    pub(crate) fn close_all(&self) {
+        for shard in &self.shards {
+            let sessions: Vec<_> = read(shard).live.keys().copied().collect();
+            sessions.into_iter().for_each(|key| self.remove(key));
+        }
+    }
+
+    fn journal(&self, key: u128, expiry: u64) {
+        let Some(journal) = &self.journal else { return };
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writeln!(journal.file, "{key:032x} {expiry}") {
+            let path = journal.path.display();
+            tracing::error!("cannot remember that a session ended in {path}: {error}");
+        }
+    }
+
+    /// Starts the sweeper unless it runs. It ends by itself when no session is left.
+    fn keep_swept(self: &Arc<Self>) {
+        if self.sweeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let sessions = Arc::downgrade(self);
+        let ttl = self.limits.session_idle;
+        let pause = (ttl / 4).clamp(Duration::from_millis(50), Duration::from_secs(15));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                let Some(sessions) = sessions.upgrade() else { return };
+                sessions.sweep(ttl);
+                if sessions.len() == 0 {
+                    sessions.sweeping.store(false, Ordering::Release);
+                    return;
+                }
+            }
+        });
+    }
+
+    fn sweep(&self, ttl: Duration) {
+        let now = unix_now();
+        for shard in &self.shards {
+            let live: Vec<_> = read(shard).live.values().cloned().collect();
+            for session in live {
+                if session.sweep(ttl) {
+                    self.remove(session.key);
+                }
+            }
+            let mut shard = write(shard);
+            shard.revoked.retain(|_, expiry| *expiry > now);
+            if shard.live.is_empty() {
+                shard.live.shrink_to_fit();
+            }
+        }
+    }
+
+    fn read(&self, key: u128) -> RwLockReadGuard<'_, Shard> {
+        read(&self.shards[key as usize % SHARDS])
+    }
+
+    fn write(&self, key: u128) -> RwLockWriteGuard<'_, Shard> {
+        write(&self.shards[key as usize % SHARDS])
+    }
+}
+
+fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
+    shard.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
+    shard.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn forget_some(revoked: &mut HashMap<u128, u64>) {
+    let mut expiries: Vec<u64> = revoked.values().copied().collect();
+    let middle = expiries.len() / 2;
+    let (_, median, _) = expiries.select_nth_unstable(middle);
+    let median = *median;
+    let before = revoked.len();
+    revoked.retain(|_, expiry| *expiry > median);
+    tracing::warn!(
+        forgotten = before - revoked.len(),
+        "too many ended sessions to remember them all"
+    );
+}
+
+fn parse_line(line: &str) -> Option<(u128, u64)> {
+    let (key, expiry) = line.split_once(' ')?;
+    Some((u128::from_str_radix(key, 16).ok()?, expiry.parse().ok()?))
+}

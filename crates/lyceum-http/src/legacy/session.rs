@@ -1,0 +1,291 @@
+//! The live part of a legacy session: what a sealed session id cannot carry.
+//!
+//! An entry exists only while something needs it (a stream, a pending question, a subscription, a
+//! log level) and is swept when idle. The identity of a session lives in its token alone.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use lyceum_wire::{ClientCapabilities, ErrorCode, Id, LogLevel, Revision, RpcError};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{Duration, Instant, timeout};
+
+use crate::context::Delivery;
+use crate::outbox::Outbox;
+
+/// Subscriptions one session may hold.
+pub const MAX_SUBSCRIPTIONS: usize = 1024;
+/// Questions to the client one session may have open.
+pub const MAX_QUESTIONS: usize = 256;
+
+/// A client's answer to a server request: raw `result`, or raw `error`.
+pub(crate) type Reply = Result<Bytes, Bytes>;
+
+/// Live state of one legacy session (or of one stdio connection).
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) key: u128,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    revision: Revision,
+    capabilities: ClientCapabilities,
+    log_level: LogLevel,
+    subscriptions: BTreeSet<String>,
+    questions: HashMap<u64, oneshot::Sender<Reply>>,
+    last_question: u64,
+    calls: HashMap<Id, Option<AbortHandle>>,
+    standalone: Option<Arc<Outbox>>,
+    streams: HashMap<u64, Arc<Outbox>>,
+    touched: Instant,
+}
+
+impl Session {
+    /// A session for a connection that has no token, such as stdio; `standalone` carries what is
+    /// not part of any call.
+    pub fn detached(revision: Revision, standalone: Arc<Outbox>) -> Self {
+        let session = Self::new(0, revision, ClientCapabilities::default());
+        session.lock().standalone = Some(standalone);
+        session
+    }
+
+    pub(crate) fn new(key: u128, revision: Revision, capabilities: ClientCapabilities) -> Self {
+        let state = State {
+            revision,
+            capabilities,
+            log_level: LogLevel::Info,
+            subscriptions: BTreeSet::new(),
+            questions: HashMap::new(),
+            last_question: 0,
+            calls: HashMap::new(),
+            standalone: None,
+            streams: HashMap::new(),
+            touched: Instant::now(),
+        };
+        Self { key, state: Mutex::new(state) }
+    }
+
+    /// The negotiated revision.
+    pub fn revision(&self) -> Revision {
+        self.lock().revision
+    }
+
+    /// What the client said it can do.
+    pub fn capabilities(&self) -> ClientCapabilities {
+        self.lock().capabilities
+    }
+
+    /// Records what `initialize` settled, for connections whose id does not carry it.
+    pub fn settle(&self, revision: Revision, capabilities: ClientCapabilities) {
+        let mut state = self.lock();
+        state.revision = revision;
+        state.capabilities = capabilities;
+    }
+
+    /// The least severe log message the client wants.
+    pub fn log_level(&self) -> LogLevel {
+        self.lock().log_level
+    }
+
+    /// Sets the level asked for by `logging/setLevel`.
+    pub fn set_log_level(&self, level: LogLevel) {
+        self.lock().log_level = level;
+    }
+
+    /// Subscribes to a resource; `false` when the session holds too many subscriptions.
+    pub fn subscribe(&self, uri: &str) -> bool {
+        let subscriptions = &mut self.lock().subscriptions;
+        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(uri) {
+            return false;
+        }
+        subscriptions.insert(uri.to_owned());
+        true
+    }
+
+    /// Ends a subscription, if there is one.
+    pub fn unsubscribe(&self, uri: &str) {
+        self.lock().subscriptions.remove(uri);
+    }
+
+    /// Whether the client subscribed to `uri`.
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        self.lock().subscriptions.contains(uri)
+    }
+
+    /// Puts a whole JSON-RPC message on the standalone stream.
+    ///
+    /// [`Delivery::Dropped`] when the client never opened one, or reads too slowly.
+    pub fn notify(&self, message: Bytes) -> Delivery {
+        let standalone = self.lock().standalone.clone();
+        match standalone {
+            Some(outbox) if outbox.try_push(message) => Delivery::Queued,
+            _ => Delivery::Dropped,
+        }
+    }
+
+    /// Asks the client: `send` puts the request with the given id on its way, and the raw JSON of
+    /// the client's result comes back.
+    ///
+    /// # Errors
+    /// When the client answers with an error, does not answer within `limit`, or goes away.
+    pub async fn ask<F>(
+        &self,
+        method: &str,
+        limit: Duration,
+        send: impl FnOnce(&Id) -> F,
+    ) -> Result<Bytes, RpcError>
+    where
+        F: Future<Output = ()>,
+    {
+        let Some(question) = self.open_question() else {
+            return Err(RpcError::internal(format!("too many open questions to send {method}")));
+        };
+        let (id, answer) = (Id::number(question.id), question.answer);
+        let _open = question.open;
+        let answer = timeout(limit, async {
+            send(&id).await;
+            answer.await
+        });
+        match answer.await {
+            Ok(Ok(Ok(result))) => Ok(result),
+            Ok(Ok(Err(error))) => Err(client_error(method, &error)),
+            Ok(Err(_)) => {
+                Err(RpcError::internal(format!("the session ended before {method} was answered")))
+            }
+            Err(_) => {
+                Err(RpcError::internal(format!("the client did not answer {method} in time")))
+            }
+        }
+    }
+
+    fn open_question(&self) -> Option<Question<'_>> {
+        let mut state = self.lock();
+        if state.questions.len() >= MAX_QUESTIONS {
+            return None;
+        }
+        state.last_question += 1;
+        let id = state.last_question;
+        let (sender, answer) = oneshot::channel();
+        state.questions.insert(id, sender);
+        Some(Question { id, answer, open: OpenQuestion { session: self, id } })
+    }
+
+    /// Delivers the client's answer; `false` when nobody asked, or nobody waits any more.
+    pub fn answer(&self, id: &Id, reply: Result<Bytes, Bytes>) -> bool {
+        let Ok(id) = id.as_str().parse() else { return false };
+        let question = self.lock().questions.remove(&id);
+        question.is_some_and(|sender| sender.send(reply).is_ok())
+    }
+
+    /// Makes room for a call that is about to start, so that it can be cancelled by its id.
+    pub fn call_announced(&self, id: Id) {
+        self.lock().calls.insert(id, None);
+    }
+
+    /// Says how to stop an announced call, unless it ended already.
+    pub fn call_started(&self, id: &Id, call: AbortHandle) {
+        if let Some(slot) = self.lock().calls.get_mut(id) {
+            *slot = Some(call);
+        }
+    }
+
+    /// Forgets a call that ended.
+    pub fn call_ended(&self, id: &Id) {
+        self.lock().calls.remove(id);
+    }
+
+    /// Stops a running call, as asked by `notifications/cancelled`.
+    pub fn cancel(&self, id: &Id) {
+        if let Some(Some(call)) = self.lock().calls.remove(id) {
+            call.abort();
+        }
+    }
+
+    pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
+        let mut state = self.lock();
+        state.touched = Instant::now();
+        Arc::clone(state.standalone.get_or_insert_with(|| Arc::new(make())))
+    }
+
+    /// Adds a call's stream; `false` when the session has `limit` unfinished ones already.
+    pub(crate) fn add_stream(&self, id: u64, stream: Arc<Outbox>, limit: usize) -> bool {
+        let mut state = self.lock();
+        state.touched = Instant::now();
+        if state.streams.len() >= limit {
+            let finished = |(_, stream): &(&u64, &Arc<Outbox>)| stream.is_finished();
+            let oldest = state.streams.iter().filter(finished).min_by_key(|(_, s)| s.touched());
+            let Some((&oldest, _)) = oldest else { return false };
+            state.streams.remove(&oldest);
+        }
+        state.streams.insert(id, stream);
+        true
+    }
+
+    pub(crate) fn stream(&self, id: u64) -> Option<Arc<Outbox>> {
+        self.lock().streams.get(&id).cloned()
+    }
+
+    /// Ends everything: streams close, questions fail, calls stop.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.questions.clear();
+        for call in state.calls.drain().filter_map(|(_, call)| call) {
+            call.abort();
+        }
+        for (_, stream) in state.streams.drain() {
+            stream.finish();
+        }
+        if let Some(standalone) = state.standalone.take() {
+            standalone.finish();
+        }
+    }
+
+    /// Drops streams idle for `ttl`; `true` when the whole session is idle.
+    pub(crate) fn sweep(&self, ttl: Duration) -> bool {
+        let mut state = self.lock();
+        let live = |stream: &Arc<Outbox>| stream.is_attached() || stream.touched().elapsed() < ttl;
+        state.streams.retain(|_, stream| live(stream) || !stream.is_finished());
+        let idle = !state.standalone.as_ref().is_some_and(live);
+        idle && state.streams.is_empty() && state.calls.is_empty() && state.touched.elapsed() >= ttl
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The server's side of one open question.
+struct Question<'a> {
+    id: u64,
+    answer: oneshot::Receiver<Reply>,
+    open: OpenQuestion<'a>,
+}
+
+/// Forgets the question when nobody waits for its answer any more.
+struct OpenQuestion<'a> {
+    session: &'a Session,
+    id: u64,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.session.lock().questions.remove(&self.id);
+    }
+}
+
+/// The client's own error, passed on with its code when it has one.
+fn client_error(method: &str, raw: &[u8]) -> RpcError {
+    #[derive(serde::Deserialize)]
+    struct Wire {
+        code: i32,
+        message: String,
+    }
+    match serde_json::from_slice::<Wire>(raw) {
+        Ok(error) => RpcError::new(ErrorCode(error.code), error.message),
+        Err(_) => RpcError::internal(format!("the client's answer to {method} is not valid")),
+    }
+}

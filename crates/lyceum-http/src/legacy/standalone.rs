@@ -1,0 +1,125 @@
+//! GET and DELETE: a session's standalone stream, resuming a lost stream, and the session's end.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use lyceum_wire::{Era, is_modern_get};
+
+use super::session::Session;
+use super::token::SessionToken;
+use crate::answer;
+use crate::dialect::{GetAnswer, decide_get};
+use crate::endpoint::Shared;
+use crate::handler::Handler;
+use crate::info;
+use crate::outbox::Outbox;
+use crate::pipeline::{Arrival, LAST_EVENT, Reply, SESSION, VERSION, field, plain_error};
+use crate::stream::{EventStream, parse_event_id};
+
+/// The number of every session's standalone stream; call streams have random ones.
+const STANDALONE: u64 = 0;
+
+impl<H: Handler> Shared<H> {
+    /// Answers a GET.
+    pub(crate) fn get(self: &Arc<Self>, arrival: Arrival<'_>) -> Reply {
+        if is_modern_get(&field(arrival.headers, &VERSION)) {
+            arrival.trace.era = "modern";
+            return self.method_not_allowed(arrival.headers);
+        }
+        arrival.trace.era = "legacy";
+        let (answer, rule) = decide_get(self.policy, &arrival.acceptance, self.sse);
+        arrival.trace.rule = rule;
+        match answer {
+            GetAnswer::Stream if !self.served.serves(Era::Legacy) => {
+                self.method_not_allowed(arrival.headers)
+            }
+            GetAnswer::Stream => self.open_stream(&arrival).unwrap_or_else(|reply| reply),
+            GetAnswer::Info => answer::json(StatusCode::OK, info::document(self)),
+            GetAnswer::Html => info::page(self, arrival.headers),
+            GetAnswer::MethodNotAllowed => self.method_not_allowed(arrival.headers),
+            GetAnswer::NotAcceptable => plain_error(
+                StatusCode::NOT_ACCEPTABLE,
+                "Not Acceptable: accept text/event-stream to open a stream",
+            ),
+        }
+    }
+
+    /// Answers a DELETE: ends the session.
+    pub(crate) fn delete(&self, arrival: &Arrival<'_>) -> Reply {
+        let modern = is_modern_get(&field(arrival.headers, &VERSION));
+        if modern || !self.served.serves(Era::Legacy) || !self.policy.mints_session {
+            return self.method_not_allowed(arrival.headers);
+        }
+        match self.session_of(arrival) {
+            Ok(token) => {
+                self.sessions.revoke(&token);
+                answer::empty(StatusCode::OK)
+            }
+            Err(reply) => reply,
+        }
+    }
+
+    fn open_stream(self: &Arc<Self>, arrival: &Arrival<'_>) -> Result<Reply, Reply> {
+        let token = self.session_of(arrival)?;
+        let session = self.sessions.live(&token).map_err(|full| {
+            let mut reply = plain_error(StatusCode::SERVICE_UNAVAILABLE, full.to_string());
+            reply.headers_mut().insert(http::header::RETRY_AFTER, 5.into());
+            reply
+        })?;
+        let events = match arrival.headers.get(LAST_EVENT) {
+            None => self.standalone(&session, &token),
+            Some(last) => {
+                let last = last.to_str().ok().and_then(parse_event_id);
+                let (number, after) = last.ok_or_else(|| {
+                    plain_error(
+                        StatusCode::BAD_REQUEST,
+                        "Last-Event-ID is not one of this server's",
+                    )
+                })?;
+                self.resumed(&session, &token, number, after)
+            }
+        };
+        let mut reply = self.stream_reply(events);
+        if let Some(id) = arrival.headers.get(SESSION) {
+            reply.headers_mut().insert(SESSION, id.clone());
+        }
+        Ok(reply)
+    }
+
+    /// The session's standalone stream, from where its last reader left off.
+    fn standalone(&self, session: &Arc<Session>, token: &SessionToken) -> EventStream {
+        let outbox = session.standalone(|| self.sessions.outbox());
+        let (reader, after) = outbox.resume_at();
+        self.handler.stream_opened(session);
+        let events = EventStream::new(reader, self.limits.keep_alive);
+        self.resumable(events, STANDALONE, after, token.revision)
+    }
+
+    /// The rest of a stream. One whose messages are gone ends at once: a gap is never papered over.
+    fn resumed(
+        &self,
+        session: &Arc<Session>,
+        token: &SessionToken,
+        number: u64,
+        after: u64,
+    ) -> EventStream {
+        let outbox = match number {
+            STANDALONE => Some(session.standalone(|| self.sessions.outbox())),
+            _ => session.stream(number),
+        };
+        match outbox.and_then(|outbox| outbox.reader(after)) {
+            Some(reader) => {
+                if number == STANDALONE {
+                    self.handler.stream_opened(session);
+                }
+                let events = EventStream::new(reader, self.limits.keep_alive);
+                self.resumable(events, number, after, token.revision)
+            }
+            None => {
+                let nothing = Arc::new(Outbox::new(0));
+                nothing.finish();
+                EventStream::new(nothing.resume(), self.limits.keep_alive)
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Session ids: sealed tokens that carry all a session is, so that nothing need be remembered.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lyceum_wire::{ClientCapabilities, Revision};
+use tokio::time::Duration;
+
+use crate::seal::{Purpose, Sealer, random};
+
+/// Bytes of a token's payload: key, capabilities, revision, time of issue.
+const PAYLOAD_BYTES: usize = 16 + 2 + 1 + 8;
+
+/// What a session id says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionToken {
+    /// The session's name in the registry: 128 random bits.
+    pub(crate) key: u128,
+    pub(crate) revision: Revision,
+    pub(crate) capabilities: ClientCapabilities,
+    /// Seconds since 1970.
+    pub(crate) issued: u64,
+}
+
+impl SessionToken {
+    pub(crate) fn mint(revision: Revision, capabilities: ClientCapabilities) -> Self {
+        let key = u128::from_ne_bytes(random());
+        Self { key, revision, capabilities, issued: unix_now() }
+    }
+
+    pub(crate) fn seal(&self, sealer: &Sealer, binding: &[&[u8]]) -> String {
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload[..16].copy_from_slice(&self.key.to_be_bytes());
+        payload[16..18].copy_from_slice(&self.capabilities.bits().to_be_bytes());
+        payload[18] = self.revision as u8;
+        payload[19..].copy_from_slice(&self.issued.to_be_bytes());
+        sealer.seal(Purpose::Session, binding, &payload)
+    }
+
+    /// Opens an id presented by a client; `None` when it is not ours, not theirs, or too old.
+    pub(crate) fn open(
+        sealer: &Sealer,
+        binding: &[&[u8]],
+        id: &[u8],
+        lifetime: Duration,
+    ) -> Option<Self> {
+        let payload = sealer.open(Purpose::Session, binding, id)?;
+        let payload: &[u8; PAYLOAD_BYTES] = payload.as_slice().try_into().ok()?;
+        let (key, rest) = payload.split_first_chunk::<16>()?;
+        let (capabilities, rest) = rest.split_first_chunk::<2>()?;
+        let (revision, issued) = rest.split_first()?;
+        let token = Self {
+            key: u128::from_be_bytes(*key),
+            revision: *Revision::ALL.iter().find(|known| **known as u8 == *revision)?,
+            capabilities: ClientCapabilities::from_bits(u16::from_be_bytes(*capabilities)),
+            issued: u64::from_be_bytes(issued.try_into().ok()?),
+        };
+        (token.expires(lifetime) > unix_now()).then_some(token)
+    }
+
+    pub(crate) fn expires(&self, lifetime: Duration) -> u64 {
+        self.issued.saturating_add(lifetime.as_secs())
+    }
+}
+
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

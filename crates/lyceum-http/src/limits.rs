@@ -1,0 +1,53 @@
+//! Every bound of an endpoint, in one place.
+
+use tokio::time::Duration;
+
+/// What one endpoint will hold and how long it will wait.
+///
+/// Memory is bounded by `streams × 2 × stream_bytes + replay_bytes + requests in flight × body_bytes`.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of a request body (413 beyond).
+    pub body_bytes: usize,
+    /// The longest pause between two pieces of a request body (408 beyond).
+    pub body_idle: Duration,
+    /// The longest time a whole request body may take (408 beyond).
+    pub body_total: Duration,
+    /// Unread bytes a stream may hold before its sender waits.
+    pub stream_bytes: usize,
+    /// Bytes all streams together may keep for clients that come back.
+    pub replay_bytes: usize,
+    /// Legacy sessions with live state (503 beyond).
+    pub sessions: usize,
+    /// Call streams one legacy session may have, running or kept for replay (429 beyond).
+    pub streams_per_session: usize,
+    /// How long an idle session's live state and finished streams are kept.
+    pub session_idle: Duration,
+    /// How long a session id is good for.
+    pub session_lifetime: Duration,
+    /// Silence on a stream after which a comment is sent.
+    pub keep_alive: Duration,
+    /// How long a client may take to answer a question of the server.
+    pub question: Duration,
+    /// What 2025-11-25 clients are told to wait before they reconnect.
+    pub retry: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 4 << 20,
+            body_idle: Duration::from_secs(15),
+            body_total: Duration::from_secs(60),
+            stream_bytes: 256 << 10,
+            replay_bytes: 64 << 20,
+            sessions: 16_384,
+            streams_per_session: 64,
+            session_idle: Duration::from_secs(300),
+            session_lifetime: Duration::from_secs(24 * 3600),
+            keep_alive: Duration::from_secs(15),
+            question: Duration::from_secs(300),
+            retry: Duration::from_millis(500),
+        }
+    }
+}

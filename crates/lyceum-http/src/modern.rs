@@ -1,0 +1,181 @@
+//! Requests of 2026-07-28: stateless, one POST each, cancelled by hanging up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use http::{HeaderName, StatusCode};
+use lyceum_wire::{
+    Field, Member, Message, ModernRequest, Refusal, Request, RoutingHeaders, check_modern,
+    check_modern_notification,
+};
+use tokio::time::Sleep;
+
+use crate::answer::{self, AnswerBody};
+use crate::call::{Answer, Call};
+use crate::context::{Context, Outlet};
+use crate::dialect::Decision;
+use crate::endpoint::Shared;
+use crate::handler::Handler;
+use crate::outlet::{First, PostOutlet, Stream};
+use crate::pipeline::{Arrival, Reply, field, plain_error, refused};
+use crate::stream::EventStream;
+
+impl<H: Handler> Shared<H> {
+    /// Answers a message that claims to be modern.
+    pub(crate) async fn modern(
+        self: &Arc<Self>,
+        mut arrival: Arrival<'_>,
+        message: Message,
+        routing: &RoutingHeaders<'_>,
+    ) -> Reply {
+        arrival.trace.era = "modern";
+        let request = match message {
+            Message::Request(request) => request,
+            Message::Notification(notification) => {
+                // Accepted and dropped: request ids of other clients must not be cancellable.
+                return match check_modern_notification(&notification, routing, self.served) {
+                    Ok(()) => answer::empty(StatusCode::ACCEPTED),
+                    Err(refusal) => refused(&refusal),
+                };
+            }
+            Message::Response(_) | Message::Batch(_) => {
+                return plain_error(StatusCode::BAD_REQUEST, "send one request or notification");
+            }
+        };
+        let modern = match check_modern(&request, routing, self.served) {
+            Ok(modern) => modern,
+            Err(refusal) => return refused(&refusal),
+        };
+        let verdict = match self.negotiate(&mut arrival, &request.method) {
+            Ok(verdict) => verdict,
+            Err(reply) => return reply,
+        };
+        if let Err(refusal) = self.check_param_headers(&request, &arrival) {
+            return refused(&refusal);
+        }
+        let dropped = self.counters.dropped.clone();
+        let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
+        let cx =
+            self.modern_context(&request, &modern, arrival.principal, Arc::clone(&outlet) as _);
+        let call = self.start(request, cx);
+        self.run_inline(call, outlet, verdict.decision).await
+    }
+
+    fn modern_context(
+        &self,
+        request: &Request,
+        modern: &ModernRequest,
+        principal: Option<crate::context::Principal>,
+        outlet: Arc<dyn Outlet>,
+    ) -> Context {
+        Context {
+            revision: modern.revision,
+            served: self.served,
+            capabilities: modern.capabilities,
+            log_level: modern.log_level,
+            progress_token: request.params.slice(Member::MetaProgressToken),
+            principal,
+            endpoint: Arc::clone(&self.name),
+            session: None,
+            sealer: Arc::clone(&self.sealer),
+            outlet,
+        }
+    }
+
+    /// The headers that mirror a tool's arguments must say what the arguments say.
+    fn check_param_headers(&self, request: &Request, arrival: &Arrival<'_>) -> Result<(), Refusal> {
+        if request.method != "tools/call" {
+            return Ok(());
+        }
+        let Some(name) = request.params.text(Member::Name) else { return Ok(()) };
+        let Some(annotated) = self.handler.param_headers(&name) else { return Ok(()) };
+        let header = |name: &str| match HeaderName::from_bytes(name.as_bytes()) {
+            Ok(name) => field(arrival.headers, &name),
+            Err(_) => Field::Absent,
+        };
+        annotated
+            .check(request.params.get(Member::Arguments), header)
+            .map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
+    }
+
+    /// Runs a call inside its response: when the client goes away, so does the call.
+    async fn run_inline(&self, call: Call, outlet: Arc<PostOutlet>, decision: Decision) -> Reply {
+        let mut inline = Inline {
+            call: Some(call),
+            outlet: &outlet,
+            silence: None,
+            patience: self.limits.keep_alive,
+        };
+        match std::future::poll_fn(|cx| inline.poll(cx)).await {
+            Step::Answered(answer) => respond(answer, decision),
+            Step::AnsweredOnStream(answer, stream) => {
+                stream.outbox.conclude(answer.message);
+                self.stream_reply(EventStream::new(stream.outbox.resume(), self.limits.keep_alive))
+            }
+            Step::Streaming(call, stream) => {
+                let running = Box::pin(async move { call.await.message });
+                let events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive)
+                    .driving(running, stream.outbox);
+                self.stream_reply(events)
+            }
+        }
+    }
+
+    pub(crate) fn stream_reply(&self, events: EventStream) -> Reply {
+        let events = events.holding(self.counters.stream_opened());
+        answer::event_stream(AnswerBody::events(events))
+    }
+}
+
+/// Frames an answer that came before anything was streamed.
+pub(crate) fn respond(answer: Answer, decision: Decision) -> Reply {
+    if decision == Decision::Sse && answer.status == StatusCode::OK {
+        return answer::single_event(&answer.message);
+    }
+    answer::json(answer.status, answer.message)
+}
+
+/// A call whose response has not begun.
+struct Inline<'a> {
+    call: Option<Call>,
+    outlet: &'a PostOutlet,
+    /// Set once the call turned out to take time.
+    silence: Option<Pin<Box<Sleep>>>,
+    patience: tokio::time::Duration,
+}
+
+/// How the response begins.
+enum Step {
+    Answered(Answer),
+    AnsweredOnStream(Answer, Stream),
+    Streaming(Call, Stream),
+}
+
+impl Inline<'_> {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
+        let call = self.call.as_mut().expect("not polled after it was ready");
+        if let Poll::Ready(answer) = call.as_mut().poll(cx) {
+            return Poll::Ready(match self.outlet.stream() {
+                Some(stream) => Step::AnsweredOnStream(answer, stream),
+                None => Step::Answered(answer),
+            });
+        }
+        if self.outlet.may_stream() {
+            let patience = self.patience;
+            let silence =
+                self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+            if silence.as_mut().poll(cx).is_ready() {
+                // Nothing to say for a while: a stream can carry keep-alive comments.
+                self.outlet.open();
+            }
+        }
+        match self.outlet.poll_first(cx) {
+            Poll::Ready(First::Stream(stream)) => {
+                let call = self.call.take().expect("checked above");
+                Poll::Ready(Step::Streaming(call, stream))
+            }
+            _ => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A POST's way back to its client: a JSON answer that becomes a stream when something is sent
+//! before the result.
+//!
+//! Both eras share it. In the modern era the call runs inside its response and dies with it; in the
+//! legacy era the call runs on a task of its own and its stream can be resumed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use lyceum_wire::{Id, RpcError, encode};
+
+use crate::context::{Delivery, Outlet, OutletFuture};
+use crate::dialect::{Decision, Verdict};
+use crate::legacy::Origin;
+use crate::outbox::Outbox;
+
+/// The outlet of one POST.
+pub(crate) struct PostOutlet {
+    verdict: Verdict,
+    stream_bytes: usize,
+    /// Where a legacy call came from; `None` in the modern era.
+    origin: Option<Origin>,
+    dropped: metrics::Counter,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stream: Option<Stream>,
+    answer: Option<Bytes>,
+    finished: bool,
+    released: bool,
+    waiter: Option<Waker>,
+}
+
+/// An open stream, and its number where it can be resumed.
+#[derive(Clone)]
+pub(crate) struct Stream {
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) number: Option<u64>,
+}
+
+/// What a waiting response learns first.
+pub(crate) enum First {
+    Answer(Bytes),
+    Stream(Stream),
+    Cancelled,
+}
+
+impl PostOutlet {
+    pub(crate) fn new(
+        verdict: Verdict,
+        stream_bytes: usize,
+        origin: Option<Origin>,
+        dropped: metrics::Counter,
+    ) -> Self {
+        Self { verdict, stream_bytes, origin, dropped, state: Mutex::default() }
+    }
+
+    /// The stream, if the answer has become one.
+    pub(crate) fn stream(&self) -> Option<Stream> {
+        self.lock().stream.clone()
+    }
+
+    /// Whether the handler let go of the connection.
+    pub(crate) fn is_released(&self) -> bool {
+        self.lock().released
+    }
+
+    /// Turns the answer into a stream, if it is not one yet.
+    pub(crate) fn open(&self) -> Stream {
+        let mut state = self.lock();
+        if let Some(stream) = &state.stream {
+            return stream.clone();
+        }
+        let stream = match self.origin.as_ref().and_then(Origin::replayable) {
+            Some((number, outbox)) => Stream { outbox, number: Some(number) },
+            None => Stream { outbox: Arc::new(Outbox::new(self.stream_bytes)), number: None },
+        };
+        state.stream = Some(stream.clone());
+        wake(&mut state);
+        stream
+    }
+
+    /// Whether silence may be filled with keep-alive comments by turning the answer into a stream.
+    pub(crate) fn may_stream(&self) -> bool {
+        matches!(self.verdict.decision, Decision::Sse | Decision::ServersChoice)
+            && self.verdict.can_stream
+    }
+
+    /// The answer is there: the last message of the stream, or the whole response.
+    pub(crate) fn complete(&self, answer: Bytes) {
+        let mut state = self.lock();
+        match &state.stream {
+            Some(stream) => stream.outbox.conclude(answer),
+            None => state.answer = Some(answer),
+        }
+        wake(&mut state);
+    }
+
+    /// One of several answers (batches); the stream goes on.
+    pub(crate) fn partial(&self, answer: Bytes) {
+        self.open().outbox.push_answer(answer);
+    }
+
+    /// No more answers will come.
+    pub(crate) fn finish(&self) {
+        let mut state = self.lock();
+        state.finished = true;
+        if let Some(stream) = &state.stream {
+            stream.outbox.finish();
+        }
+        wake(&mut state);
+    }
+
+    /// What there is to respond with, for a response that waits.
+    pub(crate) fn poll_first(&self, cx: &mut std::task::Context<'_>) -> Poll<First> {
+        let mut state = self.lock();
+        if let Some(stream) = &state.stream {
+            return Poll::Ready(First::Stream(stream.clone()));
+        }
+        if let Some(answer) = state.answer.take() {
+            return Poll::Ready(First::Answer(answer));
+        }
+        if state.finished {
+            return Poll::Ready(First::Cancelled);
+        }
+        state.waiter = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outlet for PostOutlet {
+    fn send(&self, message: Bytes) -> OutletFuture<'_, Delivery> {
+        let stream = if self.may_stream() { Some(self.open()) } else { self.stream() };
+        let Some(stream) = stream else {
+            self.dropped.increment(1);
+            return Box::pin(std::future::ready(Delivery::Dropped));
+        };
+        Box::pin(async move {
+            stream.outbox.push(message).await;
+            Delivery::Queued
+        })
+    }
+
+    fn ask<'a>(
+        &'a self,
+        method: &'a str,
+        params: &'a [u8],
+    ) -> OutletFuture<'a, Result<Bytes, RpcError>> {
+        Box::pin(async move {
+            let Some(origin) = &self.origin else {
+                return Err(RpcError::internal("servers send no requests in this revision"));
+            };
+            if !self.verdict.can_stream {
+                return Err(RpcError::internal(format!(
+                    "cannot send {method}: the client does not accept text/event-stream; \
+                     add it to the Accept header"
+                )));
+            }
+            let (session, limit) = origin.session_to_ask(method)?;
+            let send = |id: &Id| {
+                let request = encode::request(id, method, Some(params));
+                async { self.open().outbox.push(request).await }
+            };
+            session.ask(method, limit, send).await
+        })
+    }
+
+    fn release(&self) -> bool {
+        if !self.may_stream() || !self.origin.as_ref().is_some_and(Origin::polls) {
+            return false;
+        }
+        let stream = self.open();
+        if stream.number.is_none() {
+            return false;
+        }
+        // The response may not have been built yet; it learns from the flag to end at once.
+        self.lock().released = true;
+        stream.outbox.detach();
+        true
+    }
+}
+
+fn wake(state: &mut State) {
+    if let Some(waiter) = state.waiter.take() {
+        waiter.wake();
+    }
+}

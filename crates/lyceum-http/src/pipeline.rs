@@ -1,0 +1,310 @@
+//! A request's way through an endpoint, in order: guards, authentication, negotiation, parsing,
+//! classification, then one of the two eras.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONNECTION, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
+use lyceum_wire::{
+    Era, ErrorCode, Field, Message, Refusal, Route, RoutingHeaders, RpcError, classify,
+};
+
+use crate::accept::{Acceptance, parse_accept};
+use crate::answer::{self, AnswerBody};
+use crate::authenticate::Unauthorized;
+use crate::body;
+use crate::context::Principal;
+use crate::cors;
+use crate::dialect::{ContentTypeRule, Decision, Verdict, decide_post};
+use crate::endpoint::Shared;
+use crate::explain::decision_header;
+use crate::guard::{self, ContentType, Refused};
+use crate::handler::Handler;
+
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const DECISION: HeaderName = HeaderName::from_static("lyceum-decision");
+
+/// The longest request id taken over from a client.
+const MAX_REQUEST_ID: usize = 128;
+
+/// A response on its way out.
+pub(crate) type Reply = Response<AnswerBody>;
+
+/// What is known about a request once it passed the guards.
+pub(crate) struct Arrival<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) acceptance: Acceptance,
+    pub(crate) trace: &'a mut Trace,
+}
+
+/// How the answer came about, for the log and the `Lyceum-Decision` header.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    pub(crate) era: &'static str,
+    pub(crate) rule: &'static str,
+}
+
+impl<H: Handler> Shared<H> {
+    /// Answers one request.
+    pub(crate) async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let (head, body) = request.into_parts();
+        let mut trace = Trace { era: "none", rule: "guard" };
+        let mut reply = match self.admit(&head) {
+            Err(refused) => refuse(&refused),
+            Ok(origin) => {
+                let mut reply = self.walk(&head, body, &mut trace).await;
+                if let Some(origin) = origin {
+                    cors::answer_headers(origin, reply.headers_mut());
+                }
+                reply
+            }
+        };
+        self.finish(&head, &trace, &mut reply);
+        reply
+    }
+
+    /// Judges Host and Origin; returns the origin to name in CORS headers.
+    pub(crate) fn admit<'a>(&self, head: &'a Parts) -> Result<Option<&'a HeaderValue>, Refused> {
+        guard::check_host(&head.uri, &head.headers, &self.hosts)?;
+        guard::check_origin(&head.headers, &self.origins)
+    }
+
+    /// Says who is calling.
+    pub(crate) async fn authenticated(&self, head: &Parts) -> Result<Option<Principal>, Reply> {
+        match &self.authenticate {
+            None => Ok(None),
+            Some(authenticate) => {
+                authenticate.authenticate(head).await.map_err(|no| unauthorized(&no))
+            }
+        }
+    }
+
+    async fn walk<B>(self: &Arc<Self>, head: &Parts, body: B, trace: &mut Trace) -> Reply
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        if head.method == Method::OPTIONS {
+            return self.preflight(head);
+        }
+        let principal = match self.authenticated(head).await {
+            Ok(principal) => principal,
+            Err(reply) => return reply,
+        };
+        let headers = &head.headers;
+        let acceptance = parse_accept(headers.get_all(ACCEPT).iter().map(HeaderValue::as_bytes));
+        let arrival = Arrival { headers, principal, acceptance, trace };
+        match head.method {
+            Method::POST => self.post(arrival, body).await,
+            Method::GET => self.get(arrival),
+            Method::DELETE => self.delete(&arrival),
+            _ => self.method_not_allowed(headers),
+        }
+    }
+
+    pub(crate) fn preflight(&self, head: &Parts) -> Reply {
+        let mut reply = answer::empty(StatusCode::NO_CONTENT);
+        reply.headers_mut().insert(ALLOW, self.allowed(&head.headers));
+        if let Ok(Some(origin)) = guard::check_origin(&head.headers, &self.origins) {
+            cors::preflight_headers(origin, &head.headers, reply.headers_mut());
+        }
+        reply
+    }
+
+    async fn post<B>(self: &Arc<Self>, arrival: Arrival<'_>, body: B) -> Reply
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        if let Err(reply) = self.check_content(arrival.headers) {
+            return reply;
+        }
+        self.counters.accepted(arrival.acceptance.mode());
+        let verdict = decide_post(self.policy, &arrival.acceptance, "", self.sse);
+        if verdict.decision == Decision::NotAcceptable {
+            return self.not_acceptable(arrival.trace, verdict);
+        }
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(error) => {
+                let error = (error.status(), RpcError::invalid_request(error.to_string()));
+                let mut reply = answer::error(error.0, None, &error.1);
+                // What is left of the body must not be taken for the next request.
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                return reply;
+            }
+        };
+        let routing = routing_headers(arrival.headers);
+        let message = match Message::parse(&body) {
+            Ok(message) => message,
+            Err(error) => return self.malformed(&routing, verdict, error.into()),
+        };
+        match classify(&message, &routing, self.served) {
+            Err(refusal) => refused(&refusal),
+            Ok(Route::Modern) => self.modern(arrival, message, &routing).await,
+            Ok(Route::Initialize) => self.initialize(arrival, message).await,
+            Ok(Route::Legacy { header }) => self.legacy(arrival, message, header).await,
+        }
+    }
+
+    fn check_content(&self, headers: &HeaderMap) -> Result<(), Reply> {
+        guard::check_content_encoding(headers).map_err(|refused| refuse(&refused))?;
+        let status = match self.policy.content_type {
+            ContentTypeRule::AnyIfParses => return Ok(()),
+            ContentTypeRule::Required415 => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ContentTypeRule::Required400 => StatusCode::BAD_REQUEST,
+        };
+        if guard::check_content_type(headers) == ContentType::Json {
+            return Ok(());
+        }
+        Err(plain_error(status, "send the request as Content-Type: application/json"))
+    }
+
+    /// A body that is not JSON-RPC. Some dialects' clients expect it to be answered in band.
+    fn malformed(&self, routing: &RoutingHeaders<'_>, verdict: Verdict, refusal: Refusal) -> Reply {
+        let in_band = refusal.error.code == ErrorCode::PARSE_ERROR
+            && self.policy.parse_error_status == 200
+            && !lyceum_wire::is_modern_get(&routing.version);
+        match (in_band, verdict.decision) {
+            (true, Decision::Sse) => answer::single_event(&refusal.body()),
+            (true, _) => answer::json(StatusCode::OK, refusal.body()),
+            (false, _) => refused(&refusal),
+        }
+    }
+
+    /// Decides how a request's answer is framed, and counts it.
+    pub(crate) fn negotiate(
+        &self,
+        arrival: &mut Arrival<'_>,
+        method: &str,
+    ) -> Result<Verdict, Reply> {
+        let verdict = decide_post(self.policy, &arrival.acceptance, method, self.sse);
+        self.counters.decided(verdict.decision);
+        arrival.trace.rule = verdict.rule;
+        tracing::debug!(
+            accept.mode = arrival.acceptance.mode().as_str(),
+            dialect = self.dialect.as_str(),
+            era = arrival.trace.era,
+            decision = ?verdict.decision,
+            rule = verdict.rule,
+            method,
+            "negotiated"
+        );
+        match verdict.decision {
+            Decision::NotAcceptable => Err(self.not_acceptable(arrival.trace, verdict)),
+            _ => Ok(verdict),
+        }
+    }
+
+    pub(crate) fn not_acceptable(&self, trace: &mut Trace, verdict: Verdict) -> Reply {
+        if trace.rule != verdict.rule {
+            trace.rule = verdict.rule;
+            self.counters.decided(verdict.decision);
+        }
+        let code = ErrorCode(self.policy.not_acceptable_code);
+        let message = "Not Acceptable: accept application/json and text/event-stream";
+        answer::error(StatusCode::NOT_ACCEPTABLE, None, &RpcError::new(code, message))
+    }
+
+    pub(crate) fn method_not_allowed(&self, headers: &HeaderMap) -> Reply {
+        let allow = self.allowed(headers);
+        let text = format!("Method Not Allowed: use {}", allow.to_str().unwrap_or("POST"));
+        let mut reply = plain_error(StatusCode::METHOD_NOT_ALLOWED, text);
+        reply.headers_mut().insert(ALLOW, allow);
+        reply
+    }
+
+    fn allowed(&self, headers: &HeaderMap) -> HeaderValue {
+        let modern = lyceum_wire::is_modern_get(&field(headers, &VERSION));
+        if modern || !self.served.serves(Era::Legacy) || !self.policy.mints_session {
+            return HeaderValue::from_static("POST");
+        }
+        HeaderValue::from_static("GET, POST, DELETE")
+    }
+
+    /// Adds what every response carries.
+    pub(crate) fn finish(&self, head: &Parts, trace: &Trace, reply: &mut Reply) {
+        let id = head.headers.get(REQUEST_ID).filter(|id| is_request_id(id)).cloned();
+        reply.headers_mut().insert(REQUEST_ID, id.unwrap_or_else(next_request_id));
+        if self.explain {
+            let status = reply.status();
+            let answer = match status.is_success() {
+                true if answer::is_event_stream(reply) => "sse",
+                true => "json",
+                false => status.as_str(),
+            };
+            let text = decision_header(trace.era, self.dialect, trace.rule, answer);
+            if let Ok(value) = HeaderValue::try_from(text) {
+                reply.headers_mut().insert(DECISION, value);
+            }
+        }
+    }
+}
+
+/// A refusal that has only a message to give.
+pub(crate) fn plain_error(
+    status: StatusCode,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> Reply {
+    answer::error(status, None, &RpcError::invalid_request(message))
+}
+
+pub(crate) fn refuse(refused: &Refused) -> Reply {
+    let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::BAD_REQUEST);
+    plain_error(status, refused.message.clone())
+}
+
+pub(crate) fn refused(refusal: &Refusal) -> Reply {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    answer::json(status, refusal.body())
+}
+
+fn unauthorized(no: &Unauthorized) -> Reply {
+    let mut reply = plain_error(no.status, no.message.clone());
+    if let Some(challenge) = &no.challenge {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
+    }
+    reply
+}
+
+fn routing_headers(headers: &HeaderMap) -> RoutingHeaders<'_> {
+    RoutingHeaders {
+        version: field(headers, &VERSION),
+        method: field(headers, &METHOD),
+        name: field(headers, &NAME),
+    }
+}
+
+/// How a header arrived.
+pub(crate) fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Field<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Field::Absent,
+        (Some(value), None) => Field::Value(value.as_bytes()),
+        (Some(_), Some(_)) => Field::Repeated,
+    }
+}
+
+fn is_request_id(id: &HeaderValue) -> bool {
+    id.len() <= MAX_REQUEST_ID && !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)
+}
+
+/// A fresh id, unique within the process and unlikely to repeat across restarts.
+fn next_request_id() -> HeaderValue {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static START: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let start = START.get_or_init(|| u32::from_ne_bytes(crate::seal::random()));
+    let id = format!("{start:08x}{:08x}", NEXT.fetch_add(1, Ordering::Relaxed));
+    HeaderValue::from_maybe_shared(Bytes::from(id)).expect("hexadecimal digits are a header value")
+}

@@ -1,0 +1,129 @@
+//! Paths: which service answers which path of a server.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::answer::AnswerBody;
+use crate::endpoint::{Endpoint, ResponseFuture};
+use crate::handler::Handler;
+use crate::legacy::HttpSse;
+use crate::pipeline::plain_error;
+
+/// What answers one path.
+type Route<B> = Arc<dyn Fn(Request<B>) -> ResponseFuture + Send + Sync>;
+
+/// A tower service of several endpoints, each at its own path. Other paths are 404.
+///
+/// Paths match exactly: there is no prefix, no trailing slash and no percent-decoding to disagree
+/// about with a proxy in front.
+pub struct Site<B> {
+    routes: Arc<HashMap<Box<str>, Route<B>>>,
+}
+
+impl<B> Site<B>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    /// A site where every path is 404.
+    pub fn new() -> Self {
+        Self { routes: Arc::default() }
+    }
+
+    /// Puts an endpoint at its path.
+    #[must_use]
+    pub fn endpoint<H: Handler>(self, endpoint: Endpoint<H>) -> Self {
+        let path = endpoint.path().to_owned();
+        self.service(&path, endpoint)
+    }
+
+    /// Puts the 2024-11-05 form of an endpoint at `path` and at its messages path.
+    #[must_use]
+    pub fn http_sse<H: Handler>(self, path: &str, http_sse: HttpSse<H>) -> Self {
+        let messages = http_sse.messages_path().to_owned();
+        self.service(path, http_sse.clone()).service(&messages, http_sse)
+    }
+
+    /// Puts any service at `path`.
+    #[must_use]
+    pub fn service<S>(self, path: &str, service: S) -> Self
+    where
+        S: Service<
+                Request<B>,
+                Response = Response<AnswerBody>,
+                Error = Infallible,
+                Future = ResponseFuture,
+            > + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.handle(path, move |request| service.clone().call(request))
+    }
+
+    /// Puts a function at `path`.
+    #[must_use]
+    pub fn handle(
+        mut self,
+        path: &str,
+        handle: impl Fn(Request<B>) -> ResponseFuture + Send + Sync + 'static,
+    ) -> Self {
+        let mut routes = HashMap::clone(&self.routes);
+        routes.insert(path.into(), Arc::new(handle));
+        self.routes = Arc::new(routes);
+        self
+    }
+
+    /// The paths served.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.routes.keys().map(|path| &**path)
+    }
+}
+
+impl<B> Default for Site<B>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B> Clone for Site<B> {
+    fn clone(&self) -> Self {
+        Self { routes: Arc::clone(&self.routes) }
+    }
+}
+
+impl<B> fmt::Debug for Site<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.routes.keys()).finish()
+    }
+}
+
+impl<B> Service<Request<B>> for Site<B>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        match self.routes.get(request.uri().path()) {
+            Some(route) => route(request),
+            None => Box::pin(async { Ok(plain_error(StatusCode::NOT_FOUND, "Not Found")) }),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! An event stream on its way out: what an [`Outbox`] holds, framed, with keep-alive comments.
+//!
+//! [`Outbox`]: crate::outbox::Outbox
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::time::{Duration, Instant, Sleep};
+
+use crate::outbox::{Outbox, Read, Reader};
+use crate::sse::{self, Event};
+
+/// A call that runs inside its own response: dropping the response drops the call.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Bytes> + Send>>;
+
+/// One connection's event stream.
+pub(crate) struct EventStream {
+    reader: Reader,
+    /// The stream's number, where its events carry ids.
+    number: Option<u64>,
+    /// A frame to send before anything else.
+    first: Option<Bytes>,
+    call: Option<(Running, Arc<Outbox>)>,
+    keep_alive: Duration,
+    silence: Pin<Box<Sleep>>,
+    /// Something that must live exactly as long as the stream.
+    guard: Option<Box<dyn Send + Sync>>,
+}
+
+impl EventStream {
+    pub(crate) fn new(reader: Reader, keep_alive: Duration) -> Self {
+        let silence = Box::pin(tokio::time::sleep(keep_alive));
+        let (number, first, call, guard) = (None, None, None, None);
+        Self { reader, number, first, call, keep_alive, silence, guard }
+    }
+
+    /// Gives every event an id, so that the client can resume.
+    pub(crate) fn numbered(mut self, stream: u64) -> Self {
+        self.number = Some(stream);
+        self
+    }
+
+    /// Sends `frame` before anything else.
+    pub(crate) fn starting_with(mut self, frame: Bytes) -> Self {
+        self.first = Some(frame);
+        self
+    }
+
+    /// Drives `call` from within the stream; its output is the last message.
+    pub(crate) fn driving(mut self, call: Running, outbox: Arc<Outbox>) -> Self {
+        self.call = Some((call, outbox));
+        self
+    }
+
+    /// Keeps `guard` alive until the stream ends.
+    pub(crate) fn holding(mut self, guard: impl Send + Sync + 'static) -> Self {
+        self.guard = Some(Box::new(guard));
+        self
+    }
+
+    /// The next bytes to send; `None` at the end.
+    pub(crate) fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        if let Some(first) = this.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if let Some((call, outbox)) = &mut this.call
+            && let Poll::Ready(last) = call.as_mut().poll(cx)
+        {
+            outbox.conclude(last);
+            this.call = None;
+        }
+        match this.reader.poll_read(cx) {
+            Poll::Ready(Read::Message(sequence, message)) => {
+                this.silence.as_mut().reset(Instant::now() + this.keep_alive);
+                Poll::Ready(Some(frame(this.number, sequence, &message)))
+            }
+            Poll::Ready(Read::End) => Poll::Ready(None),
+            Poll::Pending => {
+                std::task::ready!(this.silence.as_mut().poll(cx));
+                this.silence.as_mut().reset(Instant::now() + this.keep_alive);
+                // Polling registers the timer anew; without it the next comment would never come.
+                let _ = this.silence.as_mut().poll(cx);
+                Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// The id of event `sequence` on `stream`: opaque to clients, looked up only within their session.
+pub(crate) fn event_id(stream: u64, sequence: u64) -> String {
+    format!("{stream:016x}-{sequence}")
+}
+
+/// Reads an id made by [`event_id`].
+pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, sequence) = id.split_once('-')?;
+    if stream.len() != 16 {
+        return None;
+    }
+    Some((u64::from_str_radix(stream, 16).ok()?, sequence.parse().ok()?))
+}
+
+fn frame(number: Option<u64>, sequence: u64, message: &[u8]) -> Bytes {
+    let Some(stream) = number else { return sse::message_frame(message) };
+    let id = event_id(stream, sequence);
+    let mut out = Vec::with_capacity(message.len() + 64);
+    sse::encode(&mut out, &Event { name: "message", id: Some(&id), retry: None, data: message });
+    out.into()
+}
