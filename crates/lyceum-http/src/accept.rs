@@ -58,6 +58,9 @@ pub enum Specificity {
     Exact,
 }
 
+/// A media range: its type and its subtype.
+type Range<'a> = (&'a [u8], &'a [u8]);
+
 /// The kinds of `Accept` header operators count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcceptMode {
@@ -82,8 +85,11 @@ pub fn parse_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Acceptance
     for line in lines {
         let mut rest = line;
         while !rest.is_empty() {
-            let (element, tail) = split_element(rest);
-            acceptance.admit(element, position);
+            let (range, after) = take_range(rest);
+            let (parameters, tail) = split_unquoted(after, b',');
+            if let Some(range) = range {
+                acceptance.admit(range, quality(parameters), position);
+            }
             position = position.saturating_add(1);
             rest = tail;
         }
@@ -106,21 +112,24 @@ impl Acceptance {
         }
     }
 
-    fn admit(&mut self, element: &[u8], position: u32) {
-        let (range, parameters) = match element.iter().position(|&byte| byte == b';') {
-            Some(at) => (&element[..at], &element[at + 1..]),
-            None => (element, &[][..]),
-        };
-        let Some((kind, subtype)) = split_range(range) else { return };
+    fn admit(&mut self, (kind, subtype): Range<'_>, quality: Quality, position: u32) {
         self.present = true;
-        let quality = quality(parameters);
-        let offer = |offer: &mut Offer, of_kind: &[u8], of_subtype: &[u8]| {
-            let specificity = specificity(kind, subtype, of_kind, of_subtype);
-            offer.weigh(Offer { quality, position, specificity });
+        let offer = |specificity| Offer { quality, position, specificity };
+        let of_subtype = |name: &[u8]| match subtype {
+            b"*" => offer(Specificity::Type),
+            _ if is(subtype, name) => offer(Specificity::Exact),
+            _ => offer(Specificity::None),
         };
-        offer(&mut self.json, b"application", b"json");
-        offer(&mut self.sse, b"text", b"event-stream");
-        offer(&mut self.html, b"text", b"html");
+        if kind == b"*" {
+            for known in [&mut self.json, &mut self.sse, &mut self.html] {
+                known.weigh(offer(Specificity::Any));
+            }
+        } else if is(kind, b"application") {
+            self.json.weigh(of_subtype(b"json"));
+        } else if is(kind, b"text") {
+            self.sse.weigh(of_subtype(b"event-stream"));
+            self.html.weigh(of_subtype(b"html"));
+        }
     }
 }
 
@@ -234,11 +243,6 @@ impl fmt::Display for AcceptMode {
     }
 }
 
-/// Splits the first element off a list, at a comma outside of quotes.
-fn split_element(list: &[u8]) -> (&[u8], &[u8]) {
-    split_unquoted(list, b',')
-}
-
 /// Splits at the first `separator` that is not inside a quoted string.
 ///
 /// A quote that is never closed is an ordinary byte: junk must not hide what stands after it.
@@ -273,30 +277,30 @@ fn quoted_length(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Splits a media range into type and subtype; `None` when it is not one.
-fn split_range(range: &[u8]) -> Option<(&[u8], &[u8])> {
-    let range = range.trim_ascii();
-    if range == b"*" {
-        return Some((b"*", b"*"));
-    }
-    let slash = range.iter().position(|&byte| byte == b'/')?;
-    let (kind, subtype) = (range[..slash].trim_ascii_end(), range[slash + 1..].trim_ascii_start());
-    let valid = is_token(kind) && is_token(subtype) && (kind != b"*" || subtype == b"*");
-    valid.then_some((kind, subtype))
+/// Takes a media range off the start of a list. Gives `None` for an element that starts with anything
+/// else, and what follows: parameters, if the element has some, and the rest of the list.
+fn take_range(list: &[u8]) -> (Option<Range<'_>>, &[u8]) {
+    let (kind, after) = take_token(list.trim_ascii_start());
+    let after = after.trim_ascii_start();
+    let (subtype, after) = match after {
+        [b'/', after @ ..] => take_token(after.trim_ascii_start()),
+        _ if kind == b"*" => (kind, after),
+        _ => return (None, after),
+    };
+    let after = after.trim_ascii_start();
+    let ended = matches!(after, [] | [b',' | b';', ..]);
+    let named = !kind.is_empty() && !subtype.is_empty() && (kind != b"*" || subtype == b"*");
+    ((ended && named).then_some((kind, subtype)), after)
 }
 
-fn specificity(kind: &[u8], subtype: &[u8], of_kind: &[u8], of_subtype: &[u8]) -> Specificity {
-    if kind == b"*" {
-        Specificity::Any
-    } else if !kind.eq_ignore_ascii_case(of_kind) {
-        Specificity::None
-    } else if subtype == b"*" {
-        Specificity::Type
-    } else if subtype.eq_ignore_ascii_case(of_subtype) {
-        Specificity::Exact
-    } else {
-        Specificity::None
-    }
+/// Compares without case; most clients write lower case, which is the quicker comparison.
+fn is(text: &[u8], name: &[u8]) -> bool {
+    text == name || text.eq_ignore_ascii_case(name)
+}
+
+fn take_token(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|&byte| !IS_TOKEN[usize::from(byte)]);
+    text.split_at(end.unwrap_or(text.len()))
 }
 
 /// The first `q` among the parameters; 1 when there is none or it is not a number.
@@ -317,6 +321,22 @@ fn quality(parameters: &[u8]) -> Quality {
 
 /// Whether `text` is a token of RFC 9110, 5.6.2.
 pub(crate) fn is_token(text: &[u8]) -> bool {
-    let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || special(byte))
+    !text.is_empty() && text.iter().all(|&byte| IS_TOKEN[usize::from(byte)])
 }
+
+/// The bytes tokens are made of.
+const IS_TOKEN: [bool; 256] = {
+    let mut is_token = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        is_token[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let special = b"!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < special.len() {
+        is_token[special[at] as usize] = true;
+        at += 1;
+    }
+    is_token
+};

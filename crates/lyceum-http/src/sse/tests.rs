@@ -108,8 +108,11 @@ fn line_separators_are_escaped_and_their_neighbours_are_not() {
     assert_eq!(message_frame(b"\"\xE2\x80").len(), 24 + 2, "a character cut short passes as is");
 }
 
+/// The name, the last id so far and the data of an event.
+type Row = (&'static str, &'static str, &'static str);
+
 /// Streams with the events a reader must find in them.
-const STREAMS: [(&str, &[(&str, &str, &str)]); 17] = [
+const STREAMS: [(&str, &[Row]); 17] = [
     ("data: a\n\n", &[("message", "", "a")]),
     (
         "data: a\r\rdata: b\r\n\r\ndata: c\n\r\n",
