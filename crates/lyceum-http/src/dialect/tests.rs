@@ -196,6 +196,7 @@ fn get_that_accepts_sse() {
     get_row("*/*", ["stream", "info", "info", "406", "stream"]);
     get_row("text/*", ["stream", "405", "info", "406", "stream"]);
     get_row("text/html, text/event-stream", ["stream", "405", "stream", "stream", "stream"]);
+    get_row("text/*, text/event-stream;q=0.5", ["stream", "405", "stream", "stream", "stream"]);
 }
 
 #[test]
