@@ -44,8 +44,7 @@ impl ClientCapabilities {
         }
         let mut scanner = Scanner::new(raw).ok()?;
         let mut found = Self::default();
-        scanner.space();
-        if scanner.peek() != Some(b'{') {
+        if scanner.ahead() != b'{' {
             return None;
         }
         members(&mut scanner, &mut |scanner, name| found.top(scanner, name)).ok()?;
@@ -69,8 +68,8 @@ impl ClientCapabilities {
     }
 
     fn top(&mut self, scanner: &mut Scanner<'_>, name: &[u8]) -> Scan<()> {
-        if scanner.peek() != Some(b'{') {
-            return scanner.value().map(|_| ());
+        if scanner.peek() != b'{' {
+            return scanner.skip();
         }
         match name {
             b"sampling" => {
@@ -78,7 +77,7 @@ impl ClientCapabilities {
                 members(scanner, &mut |scanner, name| match name {
                     b"tools" => self.add_object(scanner, Self::SAMPLING_TOOLS),
                     b"context" => self.add_object(scanner, Self::SAMPLING_CONTEXT),
-                    _ => skip(scanner),
+                    _ => scanner.skip(),
                 })
             }
             b"elicitation" => self.elicitation(scanner),
@@ -94,10 +93,10 @@ impl ClientCapabilities {
             }
             b"extensions" => members(scanner, &mut |scanner, name| match name {
                 TASKS_EXTENSION => self.add_object(scanner, Self::TASKS_EXTENSION),
-                _ => skip(scanner),
+                _ => scanner.skip(),
             }),
             b"tasks" => self.tasks(scanner),
-            _ => skip(scanner),
+            _ => scanner.skip(),
         }
     }
 
@@ -107,7 +106,7 @@ impl ClientCapabilities {
         members(scanner, &mut |scanner, name| match name {
             b"form" => modes.add_object(scanner, Self::ELICITATION_FORM),
             b"url" => modes.add_object(scanner, Self::ELICITATION_URL),
-            _ => skip(scanner),
+            _ => scanner.skip(),
         })?;
         if modes == Self::default() {
             modes = Self::ELICITATION_FORM;
@@ -120,13 +119,13 @@ impl ClientCapabilities {
         nested(scanner, b"requests", &mut |scanner, name| match name {
             b"sampling" => nested(scanner, b"", &mut |scanner, name| match name {
                 b"createMessage" => self.add_object(scanner, Self::TASKS_SAMPLING),
-                _ => skip(scanner),
+                _ => scanner.skip(),
             }),
             b"elicitation" => nested(scanner, b"", &mut |scanner, name| match name {
                 b"create" => self.add_object(scanner, Self::TASKS_ELICITATION),
-                _ => skip(scanner),
+                _ => scanner.skip(),
             }),
-            _ => skip(scanner),
+            _ => scanner.skip(),
         })
     }
 
@@ -154,24 +153,20 @@ type Each<'f> = &'f mut dyn FnMut(&mut Scanner<'_>, &[u8]) -> Scan<()>;
 
 fn members(scanner: &mut Scanner<'_>, each: Each<'_>) -> Scan<()> {
     scanner.members(|scanner, name| {
-        let name = scanner.name(name);
-        each(scanner, &name)
+        let name = scanner.text(name);
+        each(scanner, name.as_bytes())
     })
 }
 
 /// The members of the object here, or, with a `key`, of the object under that key.
 fn nested(scanner: &mut Scanner<'_>, key: &[u8], each: Each<'_>) -> Scan<()> {
-    if scanner.peek() != Some(b'{') {
-        return skip(scanner);
+    if scanner.peek() != b'{' {
+        return scanner.skip();
     }
     if key.is_empty() {
         return members(scanner, each);
     }
     members(scanner, &mut |scanner, name| {
-        if name == key { nested(scanner, b"", each) } else { skip(scanner) }
+        if name == key { nested(scanner, b"", each) } else { scanner.skip() }
     })
-}
-
-fn skip(scanner: &mut Scanner<'_>) -> Scan<()> {
-    scanner.value().map(|_| ())
 }

@@ -15,56 +15,90 @@ use crate::text::{Text, unescape};
 /// The names JSON-RPC gives to the members of a message.
 const NAMES: [&[u8]; 6] = [b"jsonrpc", b"id", b"method", b"params", b"result", b"error"];
 
-type Token = Option<(Kind, Span)>;
+/// What a member of a message is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Version,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    /// Not a name of JSON-RPC, but one a careless parser would take for it.
+    Misspelt,
+    Unknown,
+}
+
+impl Part {
+    fn of(name: &[u8]) -> Part {
+        match name {
+            b"jsonrpc" => Part::Version,
+            b"id" => Part::Id,
+            b"method" => Part::Method,
+            b"params" => Part::Params,
+            b"result" => Part::Result,
+            b"error" => Part::Error,
+            _ if resembles_envelope_name(name) => Part::Misspelt,
+            _ => Part::Unknown,
+        }
+    }
+}
 
 /// What one scanned object has of the envelope.
 #[derive(Default)]
 pub(crate) struct Envelope {
     version_2: bool,
-    id: Token,
+    id: Span,
     id_valid: bool,
+    n_ids: u8,
     method: Option<Result<Str, ()>>,
     params: Option<Kind>,
     found: Found,
-    result: Token,
-    error: Token,
-    n_ids: u8,
+    result: Span,
+    error: Span,
+    error_is_object: bool,
     repeated: bool,
     misspelt: bool,
 }
 
 impl Envelope {
     /// Walks the object that starts here.
-    pub(crate) fn scan(scanner: &mut Scanner<'_>) -> Scan<Envelope> {
-        let mut envelope = Envelope::default();
-        scanner.members(|scanner, name| envelope.member(scanner, name))?;
-        envelope.repeated = scanner.repeated;
-        Ok(envelope)
+    pub(crate) fn scan(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+        scanner.members(|scanner, name| {
+            let member = scanner.named(name, Part::of);
+            self.part(member, scanner)
+        })?;
+        self.repeated = scanner.repeated;
+        Ok(())
     }
 
-    fn member(&mut self, scanner: &mut Scanner<'_>, name: Str) -> Scan<()> {
-        match scanner.name(name).as_ref() {
-            b"jsonrpc" => {
+    fn part(&mut self, part: Part, scanner: &mut Scanner<'_>) -> Scan<()> {
+        match part {
+            Part::Version => {
                 let (_, span) = scanner.token()?;
                 self.version_2 = &scanner.bytes[span.range()] == b"\"2.0\"";
             }
-            b"id" => {
+            Part::Id => {
                 let (kind, span) = scanner.token()?;
                 self.n_ids = self.n_ids.saturating_add(1);
                 self.id_valid = is_id(kind, &scanner.bytes[span.range()]);
-                self.id = Some((kind, span));
+                self.id = span;
             }
-            b"method" if scanner.peek() == Some(b'"') => self.method = Some(Ok(scanner.string()?)),
-            b"method" => {
-                scanner.value()?;
+            Part::Method if scanner.peek() == b'"' => self.method = Some(Ok(scanner.string()?)),
+            Part::Method => {
+                scanner.skip()?;
                 self.method = Some(Err(()));
             }
-            b"params" => self.params = Some(self.found.scan(scanner)?),
-            b"result" => self.result = Some(scanner.token()?),
-            b"error" => self.error = Some(scanner.token()?),
-            other => {
-                self.misspelt |= resembles_envelope_name(other);
-                scanner.value()?;
+            Part::Params => self.params = Some(self.found.scan(scanner)?),
+            Part::Result => self.result = scanner.token()?.1,
+            Part::Error => {
+                let (kind, span) = scanner.token()?;
+                self.error_is_object = kind == Kind::Object;
+                self.error = span;
+            }
+            Part::Misspelt | Part::Unknown => {
+                self.misspelt |= part == Part::Misspelt;
+                scanner.skip()?;
             }
         }
         Ok(())
@@ -72,8 +106,7 @@ impl Envelope {
 
     /// The id, if it is one and the only one.
     fn known_id(&self, body: &Bytes) -> Option<Id> {
-        let (_, span) = self.id.filter(|_| self.id_valid && self.n_ids == 1)?;
-        Some(Id::from_checked(body.slice(span.range())))
+        (self.id_valid && self.n_ids == 1).then(|| Id::from_checked(body.slice(self.id.range())))
     }
 
     /// What is wrong with the envelope whatever kind of message it is.
@@ -87,21 +120,32 @@ impl Envelope {
         if !self.version_2 {
             return Some("jsonrpc must be \"2.0\"");
         }
-        if self.id.is_some() && !self.id_valid {
+        if self.n_ids > 0 && !self.id_valid {
             return Some("id must be a string or a whole number");
         }
-        match (self.method, self.result.is_some(), self.error) {
-            (Some(Err(())), _, _) => Some("method must be a string"),
-            (_, true, Some(_)) => Some("a response has either result or error, not both"),
-            (Some(Ok(_)), true, _) | (Some(Ok(_)), _, Some(_)) => {
-                Some("a message is a request or a response, not both")
-            }
-            (Some(Ok(_)), ..) if !matches!(self.params, None | Some(Kind::Object)) => {
-                Some("params must be an object")
-            }
-            (None, false, None) => Some("a message has a method, a result or an error"),
-            (None, ..) if self.id.is_none() => Some("a response needs the id of its request"),
-            (None, _, Some((kind, _))) if kind != Kind::Object => Some("error must be an object"),
+        match self.method {
+            Some(Ok(_)) => self.call_fault(),
+            Some(Err(())) => Some("method must be a string"),
+            None => self.response_fault(),
+        }
+    }
+
+    fn call_fault(&self) -> Option<&'static str> {
+        if !self.result.is_empty() || !self.error.is_empty() {
+            return Some("a message is a request or a response, not both");
+        }
+        match self.params {
+            None | Some(Kind::Object) => None,
+            Some(_) => Some("params must be an object"),
+        }
+    }
+
+    fn response_fault(&self) -> Option<&'static str> {
+        match (!self.result.is_empty(), !self.error.is_empty()) {
+            (false, false) => Some("a message has a method, a result or an error"),
+            (true, true) => Some("a response has either result or error, not both"),
+            (false, true) if !self.error_is_object => Some("error must be an object"),
+            _ if self.n_ids == 0 => Some("a response needs the id of its request"),
             _ => None,
         }
     }
@@ -121,12 +165,12 @@ pub(crate) fn parse_one(envelope: &Envelope, body: &Bytes) -> Result<Message, Pa
             None => Message::Notification(Notification { method, params }),
         });
     }
-    let outcome = match (envelope.result, envelope.error) {
-        (Some((_, span)), _) => Ok(body.slice(span.range())),
-        (_, Some((_, span))) => Err(body.slice(span.range())),
-        (None, None) => return Err(ParseError::invalid_request("not a message")),
-    };
     let id = id.ok_or_else(|| ParseError::invalid_request("a response needs an id"))?;
+    let outcome = if envelope.error.is_empty() {
+        Ok(body.slice(envelope.result.range()))
+    } else {
+        Err(body.slice(envelope.error.range()))
+    };
     Ok(Message::Response(Response { id, outcome }))
 }
 

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use crate::encode::write_str;
 use crate::id::Id;
 use crate::revision::{Era, RevisionSet, supported_versions_json};
-use crate::scan::Malformed;
+use crate::scan::{Malformed, Scanner};
+use crate::text::token_text;
 
 /// A JSON-RPC error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +116,50 @@ impl RpcError {
         data.push(b'}');
         let message = format!("unsupported protocol version: {requested}");
         RpcError::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, message).with_data(data)
+    }
+
+    /// Reads an error object, such as the one in [`Response::outcome`](crate::Response::outcome).
+    pub fn parse(raw: &[u8]) -> Option<RpcError> {
+        let (mut code, mut message, mut data) = (None, None, None);
+        let mut scanner = Scanner::new(raw).ok()?;
+        if scanner.ahead() != b'{' {
+            return None;
+        }
+        let members = scanner.members(|scanner, name| {
+            let name = scanner.text(name);
+            let (_, span) = scanner.token()?;
+            let value = &raw[span.range()];
+            match &*name {
+                "code" => code = std::str::from_utf8(value).ok().and_then(|code| code.parse().ok()),
+                "message" => message = token_text(value),
+                "data" => data = Some(Bytes::copy_from_slice(value)),
+                _ => {}
+            }
+            Ok(())
+        });
+        members.and_then(|()| scanner.end()).ok()?;
+        let message = message?.into_owned().into();
+        Some(RpcError { code: ErrorCode(code?), message, data })
+    }
+
+    /// Reads the error of a whole response body, even one whose id is null or missing: that is how
+    /// many servers answer a request they could not parse, and [`Message`](crate::Message) has no
+    /// room for it.
+    pub fn from_body(body: &[u8]) -> Option<RpcError> {
+        let mut error = None;
+        let mut scanner = Scanner::new(body).ok()?;
+        if scanner.ahead() != b'{' {
+            return None;
+        }
+        let members = scanner.members(|scanner, name| {
+            let (_, span) = scanner.token()?;
+            if scanner.named(name, |name| name == b"error") {
+                error = Some(span);
+            }
+            Ok(())
+        });
+        members.and_then(|()| scanner.end()).ok()?;
+        RpcError::parse(&body[error?.range()])
     }
 
     /// The same error with raw JSON data.

@@ -14,7 +14,6 @@ pub const MAX_BATCH: usize = 50;
 
 /// One JSON-RPC message, or a batch, borrowed from the body it came in.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "requests are the common case and are moved once")]
 pub enum Message {
     /// Something to answer.
     Request(Request),
@@ -59,14 +58,14 @@ impl Message {
     /// Reads a body in one pass. The message keeps slices of it.
     pub fn parse(body: &Bytes) -> Result<Message, ParseError> {
         let mut scanner = Scanner::new(body)?;
-        scanner.space();
-        match scanner.peek() {
-            Some(b'{') => {
-                let envelope = Envelope::scan(&mut scanner)?;
+        match scanner.ahead() {
+            b'{' => {
+                let mut envelope = Envelope::default();
+                envelope.scan(&mut scanner)?;
                 scanner.end()?;
                 parse_one(&envelope, body)
             }
-            Some(b'[') => {
+            b'[' => {
                 let batch = batch(&mut scanner, body)?;
                 scanner.end()?;
                 if batch.is_empty() {
@@ -74,12 +73,11 @@ impl Message {
                 }
                 Ok(Message::Batch(batch))
             }
-            Some(_) => {
-                scanner.value()?;
+            _ => {
+                scanner.skip()?;
                 scanner.end()?;
                 Err(not_an_object())
             }
-            None => Err(crate::scan::Malformed::Empty.into()),
         }
     }
 
@@ -117,12 +115,13 @@ fn batch(
     let mut batch = Vec::new();
     let mut too_many = false;
     scanner.elements(|scanner| {
-        if scanner.peek() != Some(b'{') {
-            scanner.value()?;
+        if scanner.peek() != b'{' {
+            scanner.skip()?;
             batch.push(Err(not_an_object()));
         } else {
             scanner.repeated = false;
-            let envelope = Envelope::scan(scanner)?;
+            let mut envelope = Envelope::default();
+            envelope.scan(scanner)?;
             batch.push(parse_one(&envelope, body));
         }
         too_many |= batch.len() > MAX_BATCH;

@@ -5,71 +5,101 @@
 
 use std::cmp::Ordering;
 
-use crate::scan::Str;
+use crate::scan::{Span, Str};
 use crate::text::unescaped_bytes;
 
 /// Up to this many names an object is compared pairwise.
 const FEW: usize = 12;
 
 /// Names of small objects that can be open at once before an object takes its own list.
-const SHARED: usize = 32;
+const SHARED: usize = 24;
 
-/// The names of all small objects that are open, innermost last.
+/// The names of all small objects that are open, innermost last. None of them has escapes.
 pub(crate) struct Names {
-    shared: [Str; SHARED],
+    shared: [Span; SHARED],
     len: usize,
 }
 
 /// The names of one open object: a tail of the shared stack until it grows, then a list of its own.
 pub(crate) struct Open {
     base: usize,
+    /// How long the shared stack may get before this object takes its own list.
+    limit: usize,
+    /// One bit per name so far. A name whose bit is free is new, and need not be compared.
+    marks: u64,
     many: Vec<Str>,
 }
 
 impl Default for Names {
     fn default() -> Names {
-        Names { shared: [Str::default(); SHARED], len: 0 }
+        Names { shared: [Span::default(); SHARED], len: 0 }
     }
 }
 
 impl Names {
+    #[inline]
     pub(crate) fn open(&self) -> Open {
-        Open { base: self.len, many: Vec::new() }
+        let base = self.len;
+        Open { base, limit: SHARED.min(base + FEW), marks: 0, many: Vec::new() }
     }
 
     /// Adds a name; true if a small object already has it. Large ones answer in [`Names::close`].
+    #[inline]
     pub(crate) fn repeats(&mut self, open: &mut Open, name: Str, bytes: &[u8]) -> bool {
-        if !open.many.is_empty() {
-            open.many.push(name);
-            return false;
+        let mark = mark(name.span, bytes);
+        let marked = open.marks & mark != 0;
+        open.marks |= mark;
+        if marked || name.escaped || self.len >= open.limit {
+            return self.repeats_slowly(open, name, bytes);
         }
-        let seen = &self.shared[open.base..self.len];
-        if seen.len() == FEW || self.len == SHARED {
-            open.many.reserve(seen.len() * 2 + 2);
-            open.many.extend_from_slice(seen);
-            open.many.push(name);
-            self.len = open.base;
-            return false;
-        }
-        let repeated = seen.iter().any(|other| same(*other, name, bytes));
-        self.shared[self.len] = name;
-        self.len += 1;
-        repeated
+        self.push(name.span);
+        false
     }
 
     /// Forgets the object's names; true if a large object had one twice.
-    pub(crate) fn close(&mut self, mut open: Open, bytes: &[u8]) -> bool {
+    #[inline]
+    pub(crate) fn close(&mut self, open: Open, bytes: &[u8]) -> bool {
         self.len = open.base;
-        open.many.sort_unstable_by(|a, b| compare(*a, *b, bytes));
-        open.many.windows(2).any(|pair| same(pair[0], pair[1], bytes))
+        !open.many.is_empty() && any_twice(open.many, bytes)
+    }
+
+    #[inline]
+    fn push(&mut self, name: Span) {
+        if let Some(free) = self.shared.get_mut(self.len) {
+            *free = name;
+            self.len += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn repeats_slowly(&mut self, open: &mut Open, name: Str, bytes: &[u8]) -> bool {
+        let seen = &self.shared[open.base..self.len];
+        if name.escaped || self.len >= open.limit {
+            open.many.extend(seen.iter().map(|span| Str { span: *span, escaped: false }));
+            open.many.push(name);
+            open.limit = open.base;
+            self.len = open.base;
+            return false;
+        }
+        let repeated = seen.iter().any(|other| bytes[other.range()] == bytes[name.span.range()]);
+        self.push(name.span);
+        repeated
     }
 }
 
-fn same(a: Str, b: Str, bytes: &[u8]) -> bool {
-    if a.escaped || b.escaped {
-        return compare(a, b, bytes) == Ordering::Equal;
-    }
-    bytes[a.span.range()] == bytes[b.span.range()]
+/// A bit chosen by a name's length and its outer letters.
+#[inline]
+fn mark(name: Span, bytes: &[u8]) -> u64 {
+    let at = |index: u32| u32::from(bytes.get(index as usize).copied().unwrap_or(0));
+    // An empty name's outer letters are its quotes.
+    let hash = name.len() ^ at(name.start) ^ (at(name.end - 1) << 2);
+    1 << (hash & 63)
+}
+
+#[cold]
+fn any_twice(mut names: Vec<Str>, bytes: &[u8]) -> bool {
+    names.sort_unstable_by(|a, b| compare(*a, *b, bytes));
+    names.windows(2).any(|pair| compare(pair[0], pair[1], bytes) == Ordering::Equal)
 }
 
 fn compare(a: Str, b: Str, bytes: &[u8]) -> Ordering {

@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 
 use crate::classify::Field;
 use crate::error::RpcError;
-use crate::mirror::{decode_value, encode_value, trim};
-use crate::number::Decimal;
+use crate::mirror::{decode_value, encode_value};
+use crate::number::safe_integer;
 use crate::scan::{MAX_DEPTH, Scanner};
 use crate::text::token_text;
 
 const ANNOTATION: &str = "x-mcp-header";
 
 /// Schema keywords whose value is one schema, or a list of schemas.
-const SUBSCHEMAS: [&str; 15] = [
+const SUBSCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
     "additionalItems",
@@ -27,6 +27,7 @@ const SUBSCHEMAS: [&str; 15] = [
     "unevaluatedItems",
     "unevaluatedProperties",
     "contains",
+    "contentSchema",
     "propertyNames",
     "allOf",
     "anyOf",
@@ -119,7 +120,7 @@ impl ParamHeaders {
     pub fn mirror(&self, arguments: Option<&[u8]>) -> Vec<(String, String)> {
         let mirrored = self.0.iter().filter_map(|param| {
             let value = find(arguments?, &param.path)?;
-            Some((param.header.clone(), header_value(value)?.into_owned()))
+            Some((param.header.clone(), header_value(value)?))
         });
         mirrored.collect()
     }
@@ -226,14 +227,13 @@ fn find<'a>(object: &'a [u8], path: &[String]) -> Option<&'a [u8]> {
     let mut value = object;
     for name in path {
         let mut scanner = Scanner::new(value).ok()?;
-        scanner.space();
-        if scanner.peek() != Some(b'{') {
+        if scanner.ahead() != b'{' {
             return None;
         }
         let mut found = None;
         let members = scanner.members(|scanner, member| {
             let (_, span) = scanner.token()?;
-            if *scanner.name(member) == *name.as_bytes() {
+            if scanner.named(member, |member| member == name.as_bytes()) {
                 found = Some(span);
             }
             Ok(())
@@ -246,6 +246,8 @@ fn find<'a>(object: &'a [u8], path: &[String]) -> Option<&'a [u8]> {
 
 /// Whether an argument and its header say the same; the error completes a sentence.
 fn agree(value: Option<&[u8]>, header: Field<'_>) -> Result<(), Cow<'static, str>> {
+    // Arrays and objects cannot be mirrored; the tool will refuse them as arguments.
+    let value = value.filter(|value| !matches!(value.first(), Some(b'[' | b'{')));
     let header = match header {
         Field::Repeated => return Err("was sent more than once".into()),
         Field::Absent => None,
@@ -254,35 +256,34 @@ fn agree(value: Option<&[u8]>, header: Field<'_>) -> Result<(), Cow<'static, str
     let (value, header) = match (value, header) {
         (None, None) => return Ok(()),
         (None, Some(_)) => return Err("was sent, but the body has no such argument".into()),
-        (Some(_), None) => return Err("is missing".into()),
+        (Some(_), None) => return Err("is missing, but the body has the argument".into()),
         (Some(value), Some(header)) => (value, header),
     };
     let text = decode_value(header).map_err(|bad| format!("is malformed: {bad}"))?;
     let same = match value.first() {
         Some(b'"') => token_text(value).as_deref() == Some(&*text),
-        Some(b'-' | b'0'..=b'9') => same_integer(value, trim(text.as_bytes())),
         Some(b't' | b'f') => value == text.as_bytes(),
-        _ => false,
+        _ => match safe_integer(value) {
+            Some(number) => safe_integer(text.as_bytes()) == Some(number),
+            None => return Err("mirrors a number that is not a whole one below 2^53".into()),
+        },
     };
     if same { Ok(()) } else { Err("disagrees with the body".into()) }
 }
 
-fn same_integer(value: &[u8], header: &[u8]) -> bool {
-    match (Decimal::parse(value), Decimal::parse(header)) {
-        (Some(value), Some(header)) => value == header,
-        _ => false,
-    }
-}
-
 /// How an argument is written in its header; None if it cannot be.
-fn header_value(value: &[u8]) -> Option<Cow<'_, str>> {
+fn header_value(value: &[u8]) -> Option<String> {
     match value.first()? {
-        b'"' => Some(Cow::Owned(encode_value(&token_text(value)?).into_owned())),
-        b'-' | b'0'..=b'9' => {
-            let integer = Decimal::parse(value).is_some_and(|number| number.is_integer());
-            if integer { std::str::from_utf8(value).ok().map(Cow::Borrowed) } else { None }
-        }
-        b't' | b'f' => std::str::from_utf8(value).ok().map(Cow::Borrowed),
-        _ => None,
+        b'"' => Some(encode_value(&token_text(value)?).into_owned()),
+        b'[' | b'{' => None,
+        b't' | b'f' => String::from_utf8(value.to_vec()).ok(),
+        _ => match safe_integer(value) {
+            Some(number) => Some(number.to_string()),
+            // Too large to be safe, but whole: the server decides.
+            None if value.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9')) => {
+                String::from_utf8(value.to_vec()).ok()
+            }
+            None => None,
+        },
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::error::ParseError;
-use crate::scan::{Kind, Scan, Scanner, Span, Str};
+use crate::scan::{Kind, Scan, Scanner, Span};
 use crate::text::token_text;
 
 /// A member of `params` that is found while the body is parsed.
@@ -82,7 +82,7 @@ impl Params {
     /// Params from their JSON text, for tests and clients.
     pub fn from_raw(raw: Bytes) -> Result<Params, ParseError> {
         let mut scanner = Scanner::new(&raw)?;
-        scanner.space();
+        scanner.ahead();
         let mut found = Found::default();
         let kind = found.scan(&mut scanner)?;
         scanner.end()?;
@@ -140,17 +140,17 @@ impl fmt::Debug for Params {
 impl Found {
     /// Steps over the value of `params`, noting where it and its members are.
     pub(crate) fn scan(&mut self, scanner: &mut Scanner<'_>) -> Scan<Kind> {
-        if scanner.peek() != Some(b'{') {
+        if scanner.peek() != b'{' {
             return scanner.value();
         }
         let start = scanner.pos;
         let members = &mut self.members;
         scanner.members(|scanner, name| {
             let start = scanner.pos;
-            let member = member(&scanner.name(name));
+            let member = scanner.named(name, member);
             match member {
-                Some(Member::Meta) if scanner.peek() == Some(b'{') => meta(scanner, members)?,
-                _ => scanner.value().map(|_| ())?,
+                Some(Member::Meta) if scanner.peek() == b'{' => meta(scanner, members)?,
+                _ => scanner.skip()?,
             }
             if let Some(member) = member {
                 members[member as usize] = Span::new(start, scanner.pos);
@@ -162,20 +162,10 @@ impl Found {
     }
 }
 
-impl<'a> Scanner<'a> {
-    /// A member's name as bytes, for matching.
-    pub(crate) fn name(&self, name: Str) -> Cow<'a, [u8]> {
-        if name.escaped {
-            return Cow::Owned(self.text(name).into_owned().into_bytes());
-        }
-        Cow::Borrowed(&self.bytes[name.span.range()])
-    }
-}
-
 fn meta(scanner: &mut Scanner<'_>, members: &mut [Span; N_MEMBERS]) -> Scan<()> {
     scanner.members(|scanner, name| {
         let (_, span) = scanner.token()?;
-        if let Some(member) = meta_member(&scanner.name(name)) {
+        if let Some(member) = scanner.named(name, meta_member) {
             members[member as usize] = span;
         }
         Ok(())

@@ -28,6 +28,10 @@ impl Span {
         self.start == self.end
     }
 
+    pub(crate) fn len(self) -> u32 {
+        self.end - self.start
+    }
+
     pub(crate) fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -118,24 +122,34 @@ impl<'a> Scanner<'a> {
         Ok(Scanner { bytes, pos: 0, depth: 0, names: Names::default(), repeated: false })
     }
 
-    pub(crate) fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.pos).copied()
+    /// The byte here; 0, which is never valid outside a string, at the end.
+    #[inline]
+    pub(crate) fn peek(&self) -> u8 {
+        self.bytes.get(self.pos).copied().unwrap_or(0)
     }
 
-    /// Steps over insignificant whitespace.
-    pub(crate) fn space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+    /// Steps over insignificant whitespace, then peeks.
+    #[inline]
+    pub(crate) fn ahead(&mut self) -> u8 {
+        let byte = self.peek();
+        if byte > b' ' { byte } else { self.ahead_of_space() }
+    }
+
+    fn ahead_of_space(&mut self) -> u8 {
+        while let b' ' | b'\t' | b'\n' | b'\r' = self.peek() {
             self.pos += 1;
         }
+        self.peek()
     }
 
     /// Only whitespace may follow.
     pub(crate) fn end(&mut self) -> Scan<()> {
-        self.space();
+        self.ahead();
         if self.pos == self.bytes.len() { Ok(()) } else { Err(Malformed::Trailing) }
     }
 
     /// Steps over one value and says what it was and where.
+    #[inline]
     pub(crate) fn token(&mut self) -> Scan<(Kind, Span)> {
         let start = self.pos;
         let kind = self.value()?;
@@ -145,84 +159,107 @@ impl<'a> Scanner<'a> {
     /// Steps over one value, which must start here.
     pub(crate) fn value(&mut self) -> Scan<Kind> {
         match self.peek() {
-            Some(b'"') => self.string().map(|_| Kind::String),
-            Some(b'{') => {
-                self.members(|scanner, _| scanner.value().map(|_| ())).map(|()| Kind::Object)
-            }
-            Some(b'[') => {
-                self.elements(|scanner| scanner.value().map(|_| ())).map(|()| Kind::Array)
-            }
-            Some(b'-' | b'0'..=b'9') => self.number().map(|()| Kind::Number),
-            Some(b't') => self.literal(b"true").map(|()| Kind::Bool),
-            Some(b'f') => self.literal(b"false").map(|()| Kind::Bool),
-            Some(b'n') => self.literal(b"null").map(|()| Kind::Null),
-            Some(_) => Err(Malformed::Unexpected),
-            None => Err(Malformed::Truncated),
+            b'"' => self.string().map(|_| Kind::String),
+            b'{' => self.members(|scanner, _| scanner.skip()).map(|()| Kind::Object),
+            b'[' => self.elements(|scanner| scanner.skip()).map(|()| Kind::Array),
+            b'-' | b'0'..=b'9' => self.number().map(|()| Kind::Number),
+            b't' => self.literal(b"true").map(|()| Kind::Bool),
+            b'f' => self.literal(b"false").map(|()| Kind::Bool),
+            b'n' => self.literal(b"null").map(|()| Kind::Null),
+            _ => Err(self.unexpected()),
         }
     }
 
+    /// Steps over one value.
+    #[inline]
+    pub(crate) fn skip(&mut self) -> Scan<()> {
+        self.value().map(|_| ())
+    }
+
     /// Walks the object that starts here; `each` gets every name and must step over its value.
+    #[inline]
     pub(crate) fn members(&mut self, mut each: impl FnMut(&mut Self, Str) -> Scan<()>) -> Scan<()> {
         self.enter()?;
-        let mut seen = self.names.open();
-        if self.peek() == Some(b'}') {
+        let mut byte = self.ahead();
+        if byte == b'}' {
             self.leave();
             return Ok(());
         }
+        let mut seen = self.names.open();
         loop {
-            let name = match self.peek() {
-                Some(b'"') => self.string()?,
-                Some(_) => return Err(Malformed::Unexpected),
-                None => return Err(Malformed::Truncated),
-            };
+            if byte != b'"' {
+                return Err(self.unexpected());
+            }
+            let name = self.string()?;
             self.repeated |= self.names.repeats(&mut seen, name, self.bytes);
-            self.space();
-            self.punctuation(b':')?;
+            if self.ahead() != b':' {
+                return Err(self.unexpected());
+            }
+            self.pos += 1;
+            self.ahead();
             each(self, name)?;
-            self.space();
-            if self.closes(b'}')? {
-                self.repeated |= self.names.close(seen, self.bytes);
-                return Ok(());
+            match self.ahead() {
+                b',' => {
+                    self.pos += 1;
+                    byte = self.ahead();
+                }
+                b'}' => break,
+                _ => return Err(self.unexpected()),
             }
         }
+        self.leave();
+        self.repeated |= self.names.close(seen, self.bytes);
+        Ok(())
     }
 
     /// Walks the array that starts here; `each` must step over one element.
     pub(crate) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
         self.enter()?;
-        if self.peek() == Some(b']') {
+        if self.ahead() == b']' {
             self.leave();
             return Ok(());
         }
         loop {
             each(self)?;
-            self.space();
-            if self.closes(b']')? {
-                return Ok(());
+            match self.ahead() {
+                b',' => {
+                    self.pos += 1;
+                    self.ahead();
+                }
+                b']' => break,
+                _ => return Err(self.unexpected()),
             }
         }
+        self.leave();
+        Ok(())
     }
 
     /// The string that starts here, checked, its escapes left as they are.
+    #[inline]
     pub(crate) fn string(&mut self) -> Scan<Str> {
         let start = self.pos + 1;
-        let mut at = start;
-        let mut escaped = false;
+        let end = plain_run(self.bytes, start);
+        if self.bytes.get(end) != Some(&b'"') {
+            return self.escaped_string(start, end);
+        }
+        self.pos = end + 1;
+        Ok(Str { span: Span::new(start, end), escaped: false })
+    }
+
+    /// The rest of a string that is not plain up to its end.
+    #[cold]
+    fn escaped_string(&mut self, start: usize, mut at: usize) -> Scan<Str> {
         loop {
-            at = plain_run(self.bytes, at);
             match self.bytes.get(at) {
-                Some(b'"') => {
-                    self.pos = at + 1;
-                    return Ok(Str { span: Span::new(start, at), escaped });
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    at = escape_end(self.bytes, at + 1)?;
-                }
+                Some(b'"') => break,
+                Some(b'\\') => at = escape_end(self.bytes, at + 1)?,
                 Some(_) => return Err(Malformed::Control),
                 None => return Err(Malformed::Truncated),
             }
+            at = plain_run(self.bytes, at);
         }
+        self.pos = at + 1;
+        Ok(Str { span: Span::new(start, at), escaped: true })
     }
 
     /// The text of a string this scanner found.
@@ -231,48 +268,34 @@ impl<'a> Scanner<'a> {
         if found.escaped { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
     }
 
+    /// Asks `question` about a member's unescaped name.
+    #[inline]
+    pub(crate) fn named<T>(&self, name: Str, question: impl Fn(&[u8]) -> T) -> T {
+        if name.escaped {
+            return question(self.text(name).as_bytes());
+        }
+        question(&self.bytes[name.span.range()])
+    }
+
+    #[inline]
     fn enter(&mut self) -> Scan<()> {
         if self.depth == MAX_DEPTH {
             return Err(Malformed::Depth);
         }
         self.depth += 1;
         self.pos += 1;
-        self.space();
         Ok(())
     }
 
+    #[inline]
     fn leave(&mut self) {
         self.depth -= 1;
         self.pos += 1;
     }
 
-    /// After a member or element: true at the closing bracket, false after a comma.
-    fn closes(&mut self, bracket: u8) -> Scan<bool> {
-        match self.peek() {
-            Some(b',') => {
-                self.pos += 1;
-                self.space();
-                Ok(false)
-            }
-            Some(byte) if byte == bracket => {
-                self.leave();
-                Ok(true)
-            }
-            Some(_) => Err(Malformed::Unexpected),
-            None => Err(Malformed::Truncated),
-        }
-    }
-
-    fn punctuation(&mut self, expected: u8) -> Scan<()> {
-        match self.peek() {
-            Some(byte) if byte == expected => {
-                self.pos += 1;
-                self.space();
-                Ok(())
-            }
-            Some(_) => Err(Malformed::Unexpected),
-            None => Err(Malformed::Truncated),
-        }
+    #[cold]
+    fn unexpected(&self) -> Malformed {
+        if self.pos >= self.bytes.len() { Malformed::Truncated } else { Malformed::Unexpected }
     }
 
     fn literal(&mut self, word: &'static [u8]) -> Scan<()> {
@@ -326,33 +349,48 @@ pub(crate) fn number_length(bytes: &[u8]) -> Option<usize> {
 
 /// Where the run of bytes that need no attention inside a string ends: at a quote, a backslash, a
 /// control character, or the end of the bytes. Eight bytes at a time.
-fn plain_run(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
-        let special = special_bytes(u64::from_le_bytes(*chunk));
+#[inline]
+fn plain_run(bytes: &[u8], from: usize) -> usize {
+    // Most strings are short, so the first word is worth its own turn.
+    if let Some(word) = bytes.get(from..).and_then(<[u8]>::first_chunk::<8>) {
+        let special = special_bytes(u64::from_le_bytes(*word));
         if special != 0 {
-            return at + (special.trailing_zeros() / 8) as usize;
+            return from + (special.trailing_zeros() / 8) as usize;
         }
-        at += 8;
     }
-    while let Some(byte) = bytes.get(at)
-        && !matches!(byte, b'"' | b'\\' | 0..0x20)
-    {
-        at += 1;
+    long_plain_run(bytes, from)
+}
+
+#[inline(never)]
+fn long_plain_run(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    let (words, tail) = rest.as_chunks::<8>();
+    for (n, word) in words.iter().enumerate() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return from + n * 8 + (special.trailing_zeros() / 8) as usize;
+        }
     }
-    at
+    let plain = tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20));
+    bytes.len() - tail.len() + plain.count()
 }
 
 /// Marks the high bit of each byte that is a quote, a backslash or a control character. Bits above
 /// the first mark may be wrong (borrows travel upwards), the lowest mark is always right.
+#[inline]
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES * 0x80;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    let is_quote = quote.wrapping_sub(ONES) & !quote;
-    let is_backslash = backslash.wrapping_sub(ONES) & !backslash;
-    let is_control = word.wrapping_sub(ONES * 0x20) & !word;
-    (is_quote | is_backslash | is_control) & HIGH
+    let not_quote = word ^ (ONES * b'"' as u64);
+    let not_backslash = word ^ (ONES * b'\\' as u64);
+    let below = not_quote.wrapping_sub(ONES)
+        | not_backslash.wrapping_sub(ONES)
+        | word.wrapping_sub(ONES * 0x20);
+    // Plain ASCII, the usual case, is done here.
+    if below & HIGH == 0 {
+        return 0;
+    }
+    below & !word & HIGH
 }
 
 /// Where the escape whose letter is at `at` ends.
