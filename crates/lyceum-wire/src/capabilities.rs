@@ -170,3 +170,6 @@ fn nested(scanner: &mut Scanner<'_>, key: &[u8], each: Each<'_>) -> Scan<()> {
         if name == key { nested(scanner, b"", each) } else { scanner.skip() }
     })
 }
+
+#[cfg(test)]
+mod tests;

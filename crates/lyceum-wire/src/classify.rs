@@ -244,3 +244,6 @@ fn requested_version<'a>(params: &'a Params, headers: &RoutingHeaders<'a>) -> Co
 fn invalid(message: &'static str) -> Refusal {
     Refusal::bad_request(RpcError::invalid_request(message), None)
 }
+
+#[cfg(test)]
+mod tests;

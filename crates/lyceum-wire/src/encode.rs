@@ -233,3 +233,6 @@ fn code_length(code: i32) -> usize {
     let digits = code.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
     digits + usize::from(code < 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,3 +201,6 @@ fn fold(letter: char) -> char {
         _ => letter.to_ascii_lowercase(),
     }
 }
+
+#[cfg(test)]
+mod tests;

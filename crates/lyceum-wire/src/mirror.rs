@@ -84,3 +84,6 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
 fn looks_encoded(value: &[u8]) -> bool {
     value.starts_with(PREFIX.as_bytes()) && value.ends_with(SUFFIX.as_bytes())
 }
+
+#[cfg(test)]
+mod tests;

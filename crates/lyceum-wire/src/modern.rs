@@ -207,3 +207,6 @@ fn log_level(params: &Params) -> Result<Option<LogLevel>, RpcError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

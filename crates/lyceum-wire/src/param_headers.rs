@@ -287,3 +287,6 @@ fn header_value(value: &[u8]) -> Option<String> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -422,3 +422,6 @@ fn hex4(bytes: &[u8], at: usize) -> Scan<u16> {
         Ok(value << 4 | digit as u16)
     })
 }
+
+#[cfg(test)]
+mod tests;
