@@ -4,6 +4,7 @@
 //! named after it.
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on stdout")]
 
+mod bench;
 mod checks;
 mod process;
 mod steps;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
 
   test [--list] [--only STEP]... [--skip STEP]...
                     set up what is missing, then run every check
+  bench [--help]    measure our server against bare hyper, axum and rmcp
 ";
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn run(args: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::locate();
     match args.split_first() {
         Some((command, rest)) if command == "test" => steps::run(&workspace, rest),
+        Some((command, rest)) if command == "bench" => bench::run(rest).map(|()| ExitCode::SUCCESS),
         None => {
             print!("{USAGE}");
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,163 @@
+//! What is measured: the servers, the requests sent to them and the budgets of ours. Data only.
+
+/// A program that answers the echo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// hyper answering a constant.
+    Hyper,
+    /// axum with typed JSON.
+    Axum,
+    /// rmcp without sessions, answering JSON.
+    RmcpJson,
+    /// rmcp with sessions and event streams.
+    RmcpStateful,
+    /// Our example server.
+    Ours,
+}
+
+/// Which kind of client a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// A client of 2025-11-25.
+    Legacy,
+    /// A client of 2026-07-28: `_meta` and routing headers.
+    Modern,
+}
+
+/// The media type an answer must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Json,
+    Sse,
+}
+
+/// One row of the table: a server and the request it is loaded with.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) program: Program,
+    pub(crate) path: &'static str,
+    pub(crate) era: Era,
+    pub(crate) session: bool,
+    pub(crate) accept: &'static str,
+    pub(crate) shape: Shape,
+}
+
+/// An idle stream whose memory is measured.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    pub(crate) name: &'static str,
+    pub(crate) program: Program,
+    pub(crate) path: &'static str,
+    pub(crate) session: bool,
+}
+
+/// The most one of our requests may cost.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Budget {
+    /// Of the bare hyper answer of the same shape.
+    pub(crate) cpu_ratio: f64,
+    pub(crate) instructions: Option<f64>,
+    pub(crate) syscalls: f64,
+}
+
+/// The most one of our idle sessions with a stream may keep resident, in KiB.
+pub(crate) const IDLE_KIB: f64 = 16.0;
+
+const BOTH: &str = "application/json, text/event-stream";
+const EVENTS: &str = "text/event-stream";
+
+/// The first two are what the others of their shape are divided by.
+pub(crate) static CASES: &[Case] = &[
+    case("hyper-json", Program::Hyper, Era::Legacy, BOTH, Shape::Json),
+    case("hyper-sse", Program::Hyper, Era::Legacy, BOTH, Shape::Sse).at("/sse"),
+    // Bare hyper's own cost of a modern client's longer request; never what ours is divided by.
+    case("hyper-json-modern", Program::Hyper, Era::Modern, BOTH, Shape::Json),
+    case("axum-json", Program::Axum, Era::Legacy, BOTH, Shape::Json),
+    case("axum-sse", Program::Axum, Era::Legacy, BOTH, Shape::Sse).at("/sse"),
+    case("rmcp-legacy-json", Program::RmcpJson, Era::Legacy, BOTH, Shape::Json),
+    case("rmcp-modern-json", Program::RmcpJson, Era::Modern, BOTH, Shape::Json),
+    case("rmcp-session-sse", Program::RmcpStateful, Era::Legacy, BOTH, Shape::Sse).in_session(),
+    case("ours-legacy-json", Program::Ours, Era::Legacy, BOTH, Shape::Json),
+    case("ours-session-json", Program::Ours, Era::Legacy, BOTH, Shape::Json).in_session(),
+    case("ours-legacy-sse", Program::Ours, Era::Legacy, EVENTS, Shape::Sse),
+    case("ours-session-sse", Program::Ours, Era::Legacy, EVENTS, Shape::Sse).in_session(),
+    case("ours-modern-json", Program::Ours, Era::Modern, BOTH, Shape::Json),
+    case("ours-modern-sse", Program::Ours, Era::Modern, EVENTS, Shape::Sse),
+];
+
+pub(crate) const IDLE: &[Idle] = &[
+    Idle { name: "hyper-stream", program: Program::Hyper, path: "/sse", session: false },
+    Idle { name: "rmcp-stream", program: Program::RmcpStateful, path: "/mcp", session: true },
+    Idle { name: "ours-stream", program: Program::Ours, path: "/mcp", session: true },
+];
+
+const fn case(
+    name: &'static str,
+    program: Program,
+    era: Era,
+    accept: &'static str,
+    shape: Shape,
+) -> Case {
+    Case { name, program, path: "/mcp", era, session: false, accept, shape }
+}
+
+impl Case {
+    const fn at(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    const fn in_session(mut self) -> Self {
+        self.session = true;
+        self
+    }
+
+    /// The bare hyper case this one is divided by.
+    pub(crate) fn baseline(&self) -> &'static Case {
+        match self.shape {
+            Shape::Json => &CASES[0],
+            Shape::Sse => &CASES[1],
+        }
+    }
+
+    pub(crate) fn is_baseline(&self) -> bool {
+        std::ptr::eq(self, self.baseline())
+    }
+
+    /// Only ours has budgets; the others are there for scale.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        // Three calls: epoll_wait, recv, send.
+        let syscalls = 3.0;
+        match (self.program, self.shape) {
+            (Program::Ours, Shape::Json) => {
+                Some(Budget { cpu_ratio: 1.3, instructions: Some(32_000.0), syscalls })
+            }
+            (Program::Ours, Shape::Sse) => {
+                Some(Budget { cpu_ratio: 1.4, instructions: None, syscalls })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_divided_by_a_bare_hyper_case_of_its_shape() {
+        for case in CASES {
+            let baseline = case.baseline();
+            assert_eq!((baseline.program, baseline.shape), (Program::Hyper, case.shape));
+            assert!(baseline.is_baseline() && baseline.era == Era::Legacy);
+        }
+    }
+
+    #[test]
+    fn every_case_of_ours_has_a_budget_and_no_other_has() {
+        for case in CASES {
+            assert_eq!(case.budget().is_some(), case.program == Program::Ours, "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The command line. Plain data; nothing here measures.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Measures MCP servers against bare hyper and ours against its budgets.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", version)]
+pub(crate) struct Cli {
+    /// Something other than measuring.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Fewer and shorter rounds, fewer requests, 1,000 streams only.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only cases whose name contains this (may be given again); the bare hyper they are compared
+    /// with always runs.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Only this part of the measurement (may be given again).
+    #[arg(long, value_enum)]
+    pub(crate) part: Vec<Part>,
+    /// Rounds over all cases; the figures are medians [default: 7, quick: 3].
+    #[arg(long)]
+    pub(crate) rounds: Option<usize>,
+    /// Seconds of load per case and round [default: 1.5, quick: 1].
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Print the table and succeed even when a budget is missed.
+    #[arg(long)]
+    pub(crate) report_only: bool,
+    /// Our server.
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "target/release/examples/everything",
+        global = true
+    )]
+    pub(crate) product: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows which functions of a server a request spends its instructions in.
+    Profile(Profile),
+    /// Opens idle streams and keeps them until standard input closes.
+    #[command(hide = true)]
+    Hold(Hold),
+}
+
+/// What a measurement is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// CPU time per request and its ratio to bare hyper.
+    Cpu,
+    /// User instructions per request, by callgrind.
+    Instructions,
+    /// System calls per request, by strace.
+    Syscalls,
+    /// Resident memory per idle session and stream.
+    Memory,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Profile {
+    /// The case, by its whole name.
+    pub(crate) case: String,
+    /// How many functions to show.
+    #[arg(long, default_value_t = 40)]
+    pub(crate) top: usize,
+    /// Count a function together with everything it calls.
+    #[arg(long)]
+    pub(crate) inclusive: bool,
+    /// How many requests to average over.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) requests: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// The server's port on the loopback interface.
+    #[arg(long)]
+    pub(crate) port: u16,
+    /// The path of the endpoint.
+    #[arg(long)]
+    pub(crate) path: String,
+    /// How many streams.
+    #[arg(long)]
+    pub(crate) streams: usize,
+    /// Open a legacy session for each stream first.
+    #[arg(long)]
+    pub(crate) sessions: bool,
+}
+
+impl Cli {
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 }).max(1)
+    }
+
+    pub(crate) fn duration(&self) -> Duration {
+        let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 1.5 });
+        Duration::from_secs_f64(seconds.clamp(0.1, 600.0))
+    }
+
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.part.is_empty() || self.part.contains(&part)
+    }
+
+    pub(crate) fn selects(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn verify_cli() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_selects_by_part_of_the_name_and_nothing_given_selects_all() {
+        let cli = |arguments: &[&str]| Cli::parse_from([&["bench"], arguments].concat());
+        assert!(cli(&[]).selects("ours-legacy-json"));
+        assert!(cli(&["--only", "ours", "--only", "rmcp"]).selects("rmcp-json"));
+        assert!(!cli(&["--only", "ours"]).selects("rmcp-json"));
+    }
+}

@@ -1,0 +1,53 @@
+//! Measures MCP servers over HTTP against bare hyper and compares ours with its budgets.
+//!
+//! The server runs on one core, this process and its load on another. Standard output carries the
+//! tables, standard error the progress. The servers are built by `cargo xtask bench`, not here.
+
+mod answer;
+mod case;
+mod cli;
+mod client;
+mod cpu;
+mod echo;
+mod hold;
+mod instructions;
+mod load;
+mod memory;
+mod pin;
+mod procfs;
+mod profile;
+mod report;
+mod server;
+mod syscalls;
+mod tool;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Hold(hold)) = &cli.command {
+        hold::run(hold)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    pin::to_load_core()?;
+    if let Some(Command::Profile(profile)) = &cli.command {
+        profile::run(profile, &cli.product)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let missed = report::run(&cli)?;
+    Ok(if missed && !cli.report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,133 @@
+//! One server process: started on its core and a free port, stopped when dropped.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use tempfile::TempDir;
+
+use crate::case::Program;
+use crate::pin::{SERVER_CORE, on_core};
+
+const START: Duration = Duration::from_secs(60);
+const STOP: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+    scratch: TempDir,
+}
+
+impl Server {
+    /// Starts `program` and waits until it takes connections.
+    pub(crate) fn start(program: Program, product: &Path) -> anyhow::Result<Self> {
+        Self::start_under(&[], program, product)
+    }
+
+    /// The same with a command such as valgrind in front of it.
+    pub(crate) fn start_under(
+        wrapper: &[String],
+        program: Program,
+        product: &Path,
+    ) -> anyhow::Result<Self> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let scratch = tempfile::tempdir()?;
+        let (binary, arguments) = command_line(program, product, port, scratch.path())?;
+        ensure!(binary.exists(), "{} is not built", binary.display());
+        let line: Vec<String> = on_core(SERVER_CORE).into_iter().chain(wrapper.to_vec()).collect();
+        let log = File::create(scratch.path().join("log"))?;
+        let child = Command::new(&line[0])
+            .args(&line[1..])
+            .arg(binary)
+            .args(arguments)
+            .env("RUST_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("starting {}", line.join(" ")))?;
+        let mut server = Self { child, port, scratch };
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    /// taskset and valgrind become the server, so this is the server's own id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Asks the server to end, waits for it and answers what it printed.
+    pub(crate) fn stop(mut self) -> anyhow::Result<String> {
+        signal(self.pid(), "TERM")?;
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(start.elapsed() < STOP, "the server did not end within {STOP:?}");
+            thread::sleep(STEP);
+        }
+        self.log()
+    }
+
+    fn log(&self) -> anyhow::Result<String> {
+        let log = fs::read(self.scratch.path().join("log"))?;
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    fn wait_until_up(&mut self) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended with {status}: {}", self.log()?.trim());
+            }
+            ensure!(start.elapsed() < START, "no connection within {START:?}: {}", self.log()?);
+            thread::sleep(STEP);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when the server has ended already, which is what is wanted.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// Sends a signal by name, by way of `kill`.
+pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<()> {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status()?;
+    ensure!(status.success(), "kill -{name} {pid} failed");
+    Ok(())
+}
+
+fn command_line(
+    program: Program,
+    product: &Path,
+    port: u16,
+    scratch: &Path,
+) -> anyhow::Result<(PathBuf, Vec<String>)> {
+    let this = std::env::current_exe().context("finding this program")?;
+    let mode = |mode: &str| vec!["--mode".to_owned(), mode.to_owned()];
+    let (binary, more) = match program {
+        Program::Hyper => (this.with_file_name("limit-hyper"), vec![]),
+        Program::Axum => (this.with_file_name("limit-axum"), vec![]),
+        Program::RmcpJson => (this.with_file_name("rmcp-server"), mode("json")),
+        Program::RmcpStateful => (this.with_file_name("rmcp-server"), mode("stateful")),
+        Program::Ours => {
+            let data = scratch.join("data").display().to_string();
+            (product.to_path_buf(), vec!["--data".to_owned(), data])
+        }
+    };
+    let listen = ["--listen".to_owned(), format!("127.0.0.1:{port}")];
+    Ok((binary, listen.into_iter().chain(more).collect()))
+}
