@@ -6,11 +6,18 @@
 
 mod bench;
 mod checks;
+mod clients;
+mod conformance;
+mod everything;
+mod nginx;
 mod process;
+mod proxy;
 mod steps;
 mod stopwatch;
 mod tally;
 mod tidy;
+mod tools;
+mod versions;
 mod workspace;
 
 use std::process::ExitCode;

@@ -32,7 +32,6 @@ pub(crate) struct Guarded {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Echo {
     Show,
-    #[cfg_attr(not(test), expect(dead_code, reason = "servers come next"))]
     Hide,
 }
 
@@ -93,6 +92,49 @@ impl Guarded {
         pump(child.stderr.take().expect("stderr is piped"), sender);
         Ok(Self { child, lines, name })
     }
+
+    /// Reads lines until `pick` answers; gives up at the limit or when the child ends.
+    pub(crate) fn wait_for<T>(
+        &self,
+        limit: Duration,
+        pick: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
+        let watch = Stopwatch::start();
+        let mut seen = String::new();
+        loop {
+            let left = limit.saturating_sub(watch.elapsed());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    if let Some(found) = pick(&line) {
+                        return Ok(found);
+                    }
+                    seen.push_str(&line);
+                    seen.push('\n');
+                }
+                Err(RecvTimeoutError::Timeout) => bail!(
+                    "{} did not get ready within {}; it wrote:\n{seen}",
+                    self.name,
+                    human(limit)
+                ),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("{} ended before it was ready; it wrote:\n{seen}", self.name)
+                }
+            }
+        }
+    }
+
+    /// The lines written since the last look.
+    pub(crate) fn written(&self) -> String {
+        self.lines.try_iter().map(|line| line + "\n").collect()
+    }
+
+    /// Fails when the child has ended although it should go on serving.
+    pub(crate) fn ensure_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} ended by itself: {status}\n{}", self.name, self.written());
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Guarded {
@@ -104,7 +146,7 @@ impl Drop for Guarded {
 }
 
 /// The program and its arguments, as a person would type them.
-fn name(command: &Command) -> String {
+pub(crate) fn name(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut words = vec![program.file_name().unwrap_or(program.as_os_str()).to_string_lossy()];
     words.extend(command.get_args().map(|word| word.to_string_lossy()));
@@ -150,6 +192,13 @@ mod tests {
         let watch = Stopwatch::start();
         capture(&mut command, Echo::Hide, Duration::from_millis(50)).unwrap_err();
         assert!(!watch.is_past(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn a_child_that_ends_early_is_told_with_its_words() {
+        let guarded = Guarded::spawn(&mut shell("echo no such port")).unwrap();
+        let error = guarded.wait_for(Duration::from_secs(20), |_| None::<()>).unwrap_err();
+        assert!(format!("{error:#}").contains("no such port"));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::checks;
+use crate::clients;
+use crate::conformance;
+use crate::everything;
+use crate::nginx;
 use crate::stopwatch::{Stopwatch, human};
 use crate::tally::Tally;
 use crate::tidy;
@@ -26,6 +30,11 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", about: "lints, every warning an error", run: checks::clippy },
     Step { name: "doc", about: "rustdoc, every warning an error", run: checks::doc },
     Step { name: "unit", about: "unit, integration and documentation tests", run: checks::unit },
+    Step { name: "release", about: "release build of the fixture server", run: everything::build },
+    Step { name: "conformance", about: "official suite, server leg", run: conformance::server },
+    Step { name: "client", about: "official suite, client leg", run: conformance::client },
+    Step { name: "clients", about: "official SDKs as clients", run: clients::run },
+    Step { name: "nginx", about: "streaming through a stock reverse proxy", run: nginx::run },
 ];
 
 /// What the command line asks for.

@@ -20,6 +20,10 @@ impl Tally {
         self.failed.push(why.into());
     }
 
+    pub(crate) fn warn(&mut self, what: impl Into<String>) {
+        self.warnings.push(what.into());
+    }
+
     /// Adds another outcome to this one, its lines marked with where they came from.
     pub(crate) fn absorb(&mut self, origin: &str, other: Self) {
         self.passed += other.passed;

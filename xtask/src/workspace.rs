@@ -8,6 +8,7 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Workspace {
     root: PathBuf,
+    target: PathBuf,
     cargo: OsString,
 }
 
@@ -17,12 +18,27 @@ impl Workspace {
             .parent()
             .expect("xtask lies one level below the root of the repository")
             .to_owned();
+        // A relative CARGO_TARGET_DIR is relative to the root, because every cargo call runs there.
+        let target = match std::env::var_os("CARGO_TARGET_DIR") {
+            Some(dir) => root.join(dir),
+            None => root.join("target"),
+        };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        Self { root, cargo }
+        Self { root, target, cargo }
     }
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The build directory, never tracked; everything this tool writes goes below it.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Where foreign tools are installed.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.target.join("tools")
     }
 
     /// A cargo call at the root of the repository.

@@ -1,0 +1,53 @@
+"""The official Python SDK 1.x (2025-11-25 and older) against the fixture server."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import arguments
+import fixtures
+from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from report import Report, equal
+
+
+async def answer(_context, params):
+    return types.ElicitResult(action="accept", content=fixtures.answers_for(params.requestedSchema))
+
+
+@asynccontextmanager
+async def session(transport):
+    async with transport as (read, write, *_):
+        async with ClientSession(read, write, elicitation_callback=answer) as client:
+            with anyio.fail_after(10):
+                client.handshake = await client.initialize()
+            yield client
+
+
+async def common(report, where, client):
+    async with report.check(f"{where}: the newest handshake revision is agreed"):
+        equal(client.handshake.protocolVersion, "2025-11-25")
+    await fixtures.surface(report, where, client)
+    await fixtures.asks_the_user(report, where, client)
+
+
+async def main():
+    args = arguments.parse(__doc__)
+    report = Report()
+    stdio = StdioServerParameters(command=args.stdio, args=["--stdio"])
+    sse_url = args.url.removesuffix("/mcp") + "/sse"
+
+    await report.connection("http", lambda: session(streamable_http_client(args.url)), common)
+    await report.connection(
+        "http", lambda: session(streamable_http_client(args.url)), fixtures.polls
+    )
+    await report.connection(
+        "cut", lambda: session(streamable_http_client(args.cut_url)), fixtures.comes_back
+    )
+    await report.connection("sse", lambda: session(sse_client(sse_url)), common)
+    await report.connection("stdio", lambda: session(stdio_client(stdio)), common)
+    report.finish()
+
+
+anyio.run(main)

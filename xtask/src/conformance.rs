@@ -1,0 +1,182 @@
+//! The official conformance suite, both legs: its server scenarios against `everything`, its
+//! client scenarios on the conformance client.
+//!
+//! There is no list of expected failures. Each scenario's `checks.json` decides, not the suite's
+//! exit code, which forgives whatever a requirement set does not score. The number of scenarios is
+//! asserted too, so that a run that silently became shorter fails.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::everything::{self, Everything};
+use crate::process::{self, Echo};
+use crate::tally::Tally;
+use crate::tools;
+use crate::workspace::Workspace;
+
+mod verdict;
+
+use verdict::Verdict;
+
+/// A leg is some fifty scenarios of at most 30 s; a healthy one ends within ten seconds.
+const LEG_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// One call of the suite against the server.
+struct Leg {
+    name: &'static str,
+    args: &'static [&'static str],
+    n_scenarios: usize,
+}
+
+/// The requirement sets hold the scored scenarios and the pending, extension and later ones.
+/// The skills extension is in neither set, so its scenarios are named.
+const SERVER_LEGS: &[Leg] = &[
+    Leg { name: "2026-07-28", args: &["--requirements", "2026-07-28"], n_scenarios: 50 },
+    Leg { name: "2025-11-25", args: &["--requirements", "2025-11-25"], n_scenarios: 33 },
+    Leg {
+        name: "2025-06-18",
+        args: &["--suite", "all", "--spec-version", "2025-06-18"],
+        n_scenarios: 27,
+    },
+    Leg {
+        name: "2025-03-26",
+        args: &["--suite", "all", "--spec-version", "2025-03-26"],
+        n_scenarios: 1,
+    },
+    Leg {
+        name: "skills-directory",
+        args: &["--scenario", "sep-2640-skills-directory"],
+        n_scenarios: 1,
+    },
+    Leg {
+        name: "skills-enumeration",
+        args: &["--scenario", "sep-2640-skills-enumeration"],
+        n_scenarios: 1,
+    },
+    Leg {
+        name: "skills-manifest",
+        args: &["--scenario", "sep-2640-skills-manifest"],
+        n_scenarios: 1,
+    },
+];
+
+/// The client scenarios of each requirement set that need no authorization server.
+const CLIENT_SCENARIOS: &[(&str, &[&str])] = &[
+    (
+        "2025-11-25",
+        &[
+            "initialize",
+            "tools_call",
+            "elicitation-sep1034-client-defaults",
+            "sse-retry",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "tools_call",
+            "request-metadata",
+            "sep-2322-client-request-state",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+];
+
+/// The server leg.
+pub(crate) fn server(workspace: &Workspace) -> Result<Tally> {
+    let suite = Suite::install(workspace)?;
+    let mut server = Everything::start(workspace)?;
+    let mut tally = Tally::default();
+    for leg in SERVER_LEGS {
+        let mut command = suite.command("server");
+        command.args(["--url", &server.url]).args(leg.args);
+        let verdict = suite.run(&mut command, leg.name, "server-")?;
+        verdict.expect_scenarios(leg.name, leg.n_scenarios, &mut tally);
+        server.ensure_alive()?;
+    }
+    Ok(tally)
+}
+
+/// The client leg, one call per scenario, because a requirement set would add authorization.
+pub(crate) fn client(workspace: &Workspace) -> Result<Tally> {
+    let suite = Suite::install(workspace)?;
+    let client = everything::client(workspace)?;
+    let mut tally = Tally::default();
+    for (revision, scenarios) in CLIENT_SCENARIOS {
+        for scenario in *scenarios {
+            let mut command = suite.command("client");
+            command.arg("--command").arg(&client);
+            command.args(["--scenario", scenario, "--spec-version", revision]);
+            let name = format!("client-{revision}-{scenario}");
+            suite.run(&mut command, &name, "")?.expect_scenarios(&name, 1, &mut tally);
+        }
+    }
+    Ok(tally)
+}
+
+/// The installed suite.
+struct Suite<'a> {
+    workspace: &'a Workspace,
+    node: PathBuf,
+    entry: PathBuf,
+}
+
+impl<'a> Suite<'a> {
+    fn install(workspace: &'a Workspace) -> Result<Self> {
+        let node = tools::node(workspace)?;
+        let entry = tools::conformance(workspace)?;
+        Ok(Self { workspace, node, entry })
+    }
+
+    fn command(&self, leg: &str) -> Command {
+        let mut command = Command::new(&self.node);
+        command.arg(&self.entry).arg(leg);
+        command
+    }
+
+    /// Runs one call into a fresh folder, keeps its log there, and reads the checks.
+    fn run(&self, command: &mut Command, name: &str, prefix: &str) -> Result<Verdict> {
+        let dir = self.workspace.target().join("conformance").join(name);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
+        }
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let finished = process::capture(command.arg("-o").arg(&dir), Echo::Hide, LEG_LIMIT)?;
+        fs::write(dir.join("log.txt"), &finished.text)?;
+        let mut verdict = Verdict::read(&dir, prefix)?;
+        println!("{name}: {}", verdict.summary());
+        if !finished.status.success() && verdict.is_clean() {
+            println!("{}", tail(&finished.text));
+            verdict.complain(format!("the suite ended with {} all the same", finished.status));
+        }
+        Ok(verdict)
+    }
+}
+
+/// The end of a log, enough to see why a program gave up.
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(25)..].join("\n")
+}
+
+/// Results are folders; anything else below the output directory is ours.
+fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}

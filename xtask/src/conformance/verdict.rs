@@ -1,0 +1,200 @@
+//! What the suite's result files say about one run.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::folders;
+use crate::tally::Tally;
+
+/// Scenarios that skip all their checks: one always does in this release of the suite, the others
+/// when a server does not declare the skills extension.
+const MAY_BE_SKIPPED: &[&str] = &[
+    "tasks-status-notifications",
+    "sep-2640-skills-directory",
+    "sep-2640-skills-enumeration",
+    "sep-2640-skills-manifest",
+];
+
+/// `-2026-11-15T21-30-49-300Z`, which the suite appends to a scenario's name.
+const TIMESTAMP_LENGTH: usize = 25;
+
+/// The outcome of one scenario.
+#[derive(Debug, PartialEq)]
+pub(super) struct Scenario {
+    name: String,
+    n_passed: usize,
+    failures: Vec<String>,
+    warnings: Vec<String>,
+    skipped: bool,
+}
+
+/// The outcome of one call of the suite.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    scenarios: Vec<Scenario>,
+    /// What was wrong apart from the checks.
+    complaint: Option<String>,
+}
+
+impl Verdict {
+    /// Reads every `checks.json` below `dir`; `prefix` is what the suite puts before the name.
+    pub(super) fn read(dir: &Path, prefix: &str) -> Result<Self> {
+        let mut scenarios = Vec::new();
+        for folder in folders(dir)? {
+            let file = folder.join("checks.json");
+            let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = name.strip_prefix(prefix).unwrap_or(name);
+            let name = &name[..name.len().saturating_sub(TIMESTAMP_LENGTH)];
+            // A scenario that does not apply leaves a folder without checks; then it has none
+            // that passed, which is a failure below.
+            let text = fs::read_to_string(&file).unwrap_or_else(|_| "[]".to_owned());
+            let context = || format!("reading {}", file.display());
+            scenarios.push(Scenario::parse(name, &text).with_context(context)?);
+        }
+        Ok(Self { scenarios, complaint: None })
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        !self.scenarios.is_empty() && self.scenarios.iter().all(|one| one.failures.is_empty())
+    }
+
+    pub(super) fn complain(&mut self, complaint: String) {
+        self.complaint = Some(complaint);
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let sum = |count: fn(&Scenario) -> usize| self.scenarios.iter().map(count).sum::<usize>();
+        format!(
+            "{} scenarios, {} checks passed, {} failed, {} warnings",
+            self.scenarios.len(),
+            sum(|one| one.n_passed),
+            sum(|one| one.failures.len()),
+            sum(|one| one.warnings.len())
+        )
+    }
+
+    /// Adds each scenario to the tally and holds their number against what a full run has.
+    pub(super) fn expect_scenarios(&self, run: &str, n_expected: usize, tally: &mut Tally) {
+        let n_found = self.scenarios.len();
+        if n_found != n_expected {
+            tally.fail(format!("{run}: {n_found} scenarios ran, not {n_expected}"));
+        }
+        if let Some(complaint) = &self.complaint {
+            tally.fail(format!("{run}: {complaint}"));
+        }
+        for scenario in &self.scenarios {
+            let name = &scenario.name;
+            for failure in &scenario.failures {
+                tally.fail(format!("{run} {name}: {failure}"));
+            }
+            for warning in &scenario.warnings {
+                tally.warn(format!("{run} {name}: {warning}"));
+            }
+            let passed =
+                scenario.failures.is_empty() && !scenario.skipped && self.complaint.is_none();
+            tally.passed += usize::from(passed);
+        }
+    }
+}
+
+impl Scenario {
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        let mut scenario = Self {
+            name: name.to_owned(),
+            n_passed: 0,
+            failures: Vec::new(),
+            warnings: Vec::new(),
+            skipped: false,
+        };
+        let may_be_skipped = MAY_BE_SKIPPED.contains(&name);
+        let checks: Vec<Value> = serde_json::from_str(text)?;
+        for check in &checks {
+            match check["status"].as_str().unwrap_or_default() {
+                "SUCCESS" => scenario.n_passed += 1,
+                "FAILURE" => scenario.failures.push(describe(check)),
+                "WARNING" => scenario.warnings.push(describe(check)),
+                "SKIPPED" if may_be_skipped => scenario.skipped = true,
+                "SKIPPED" => scenario.warnings.push(format!("skipped: {}", describe(check))),
+                "INFO" => {}
+                other => bail!("a check has the unknown status {other:?}"),
+            }
+        }
+        if scenario.n_passed == 0 && scenario.failures.is_empty() && !scenario.skipped {
+            scenario.failures.push("no check ran".to_owned());
+        }
+        Ok(scenario)
+    }
+}
+
+/// `check-id: why`, in one line.
+fn describe(check: &Value) -> String {
+    let id = check["id"].as_str().unwrap_or("unnamed check");
+    let why = [&check["errorMessage"], &check["details"]["message"], &check["description"]]
+        .into_iter()
+        .find_map(Value::as_str)
+        .unwrap_or("no reason given");
+    let mut line = format!("{id}: {}", why.replace('\n', " "));
+    if let Some(violations) = check["details"].get("violations") {
+        line.push_str(&format!(" {violations}"));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tallies one scenario with the given checks, as `[status]` lists.
+    fn check(name: &str, statuses: &[&str], passed: usize, failed: usize, warned: usize) {
+        let checks: Vec<Value> = statuses
+            .iter()
+            .map(|status| serde_json::json!({"id": "c", "status": status, "errorMessage": "why"}))
+            .collect();
+        let text = serde_json::to_string(&checks).unwrap();
+        let verdict =
+            Verdict { scenarios: vec![Scenario::parse(name, &text).unwrap()], complaint: None };
+        let mut tally = Tally::default();
+        verdict.expect_scenarios("run", 1, &mut tally);
+        let found = (tally.passed, tally.failed.len(), tally.warnings.len());
+        assert_eq!(found, (passed, failed, warned), "{tally:?}");
+    }
+
+    #[test]
+    fn one_failed_check_fails_a_scenario() {
+        check("ping", &["SUCCESS", "SUCCESS"], 1, 0, 0);
+        check("ping", &["SUCCESS", "FAILURE"], 0, 1, 0);
+        check("ping", &["SUCCESS", "WARNING", "INFO"], 1, 0, 1);
+    }
+
+    #[test]
+    fn a_scenario_without_a_passed_check_fails() {
+        check("ping", &[], 0, 1, 0);
+        check("ping", &["INFO"], 0, 1, 0);
+        check("ping", &["SKIPPED"], 0, 1, 1);
+    }
+
+    #[test]
+    fn a_scenario_the_suite_always_skips_neither_passes_nor_fails() {
+        check("tasks-status-notifications", &["SKIPPED"], 0, 0, 0);
+    }
+
+    #[test]
+    fn a_shorter_run_fails() {
+        let mut tally = Tally::default();
+        Verdict { scenarios: Vec::new(), complaint: None }.expect_scenarios(
+            "2025-11-25",
+            33,
+            &mut tally,
+        );
+        assert_eq!(tally.failed, ["2025-11-25: 0 scenarios ran, not 33"]);
+    }
+
+    #[test]
+    fn an_unknown_status_is_an_error() {
+        Scenario::parse("ping", r#"[{"id":"c","status":"MAYBE"}]"#).unwrap_err();
+        Scenario::parse("ping", "{").unwrap_err();
+    }
+}

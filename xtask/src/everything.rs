@@ -1,0 +1,116 @@
+//! The fixture server `everything` and the conformance client: built once, in release mode, and
+//! started for the steps that talk to them from outside.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process::{self, Guarded};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+/// Names another program with the flags of `everything`, to try the harness on a foreign server.
+const OTHER_SERVER: &str = "LYCEUM_EVERYTHING";
+/// The same for the conformance client.
+const OTHER_CLIENT: &str = "LYCEUM_CONFORMANCE_CLIENT";
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// A running `everything`; stopped, and its data removed, when dropped.
+#[derive(Debug)]
+pub(crate) struct Everything {
+    pub(crate) url: String,
+    process: Guarded,
+    data: PathBuf,
+}
+
+/// Builds what the outside steps need, so that their own durations say something.
+pub(crate) fn build(workspace: &Workspace) -> Result<Tally> {
+    server(workspace)?;
+    client(workspace)?;
+    Ok(Tally::one())
+}
+
+/// The program `everything`.
+pub(crate) fn server(workspace: &Workspace) -> Result<PathBuf> {
+    example(workspace, "everything", OTHER_SERVER)
+}
+
+/// The program the suite's client scenarios run.
+pub(crate) fn client(workspace: &Workspace) -> Result<PathBuf> {
+    example(workspace, "conformance_client", OTHER_CLIENT)
+}
+
+fn example(workspace: &Workspace, name: &str, other: &str) -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(other) {
+        return Ok(path.into());
+    }
+    // Both packages are named for each example, because cargo unifies features over the named
+    // packages: dependencies are then built once for both.
+    let packages = ["-p", "lyceum-server", "-p", "lyceum-http"];
+    let mut build = workspace.cargo(["build", "--release", "--example", name]);
+    process::run(build.args(packages))?;
+    Ok(workspace.target().join("release/examples").join(name))
+}
+
+impl Everything {
+    /// Starts it on a free port with a data directory of its own.
+    pub(crate) fn start(workspace: &Workspace) -> Result<Self> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let data = workspace.target().join(format!("tmp/data-{}-{number}", std::process::id()));
+        fs::create_dir_all(&data).with_context(|| format!("creating {}", data.display()))?;
+        let mut command = Command::new(server(workspace)?);
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        let process = Guarded::spawn(&mut command)?;
+        let url = process.wait_for(START_LIMIT, url_in)?;
+        Ok(Self { url, process, data })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
+        let rest = self.url.strip_prefix("http://").unwrap_or(&self.url);
+        let authority = rest.split('/').next().unwrap_or(rest);
+        authority.parse().with_context(|| format!("the URL {} has no address", self.url))
+    }
+
+    /// Fails when it has ended, with what it wrote.
+    pub(crate) fn ensure_alive(&mut self) -> Result<()> {
+        self.process.ensure_alive()
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        // Left-over data is below target/tmp and disturbs nobody.
+        let _ = fs::remove_dir_all(&self.data);
+    }
+}
+
+/// The MCP endpoint named in a line the server prints when it listens.
+fn url_in(line: &str) -> Option<String> {
+    let from = line.find("http://127.0.0.1:")?;
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || "/:.-_".contains(c));
+    let url = line[from..].split(is_end).next()?.trim_end_matches('.');
+    url.ends_with("/mcp").then(|| url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoint_is_read_from_any_sentence() {
+        let expected = Some("http://127.0.0.1:4711/mcp".to_owned());
+        assert_eq!(url_in("listening on http://127.0.0.1:4711/mcp"), expected);
+        assert_eq!(url_in("add \"http://127.0.0.1:4711/mcp\", then call."), expected);
+        assert_eq!(url_in("see http://127.0.0.1:4711/mcp."), expected);
+        assert_eq!(url_in("metrics at http://127.0.0.1:4711/metrics"), None);
+        assert_eq!(url_in("starting"), None);
+    }
+}
