@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::everything;
 use crate::process::{self, Echo, Finished};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -11,8 +12,25 @@ use crate::workspace::Workspace;
 /// Far above what the tests need; a hang must end the run with a message, not the CI job.
 const TEST_LIMIT: Duration = Duration::from_secs(20 * 60);
 
+/// Tests named `release_…` measure or hammer, which takes optimized code; the others run in the
+/// development profile, with overflow checks and debug assertions.
+const RELEASE_TESTS: &str = "test(/(^|::)release_/)";
+
+/// Every set of features somebody may build a library with.
+const FEATURES: &[(&str, &[&str])] = &[("lyceum-http", &["", "server", "client"])];
+
+/// Workspaces of their own, so that what they depend on stays out of the product's lock file.
+const SIDE_WORKSPACES: &[&str] = &["bench", "fuzz"];
+
 pub(crate) fn fmt(workspace: &Workspace) -> Result<Tally> {
     process::run(&mut workspace.cargo(["fmt", "--all", "--check"]))?;
+    for side in SIDE_WORKSPACES {
+        let manifest = workspace.root().join(side).join("Cargo.toml");
+        if manifest.exists() {
+            let mut command = workspace.cargo(["fmt", "--all", "--check", "--manifest-path"]);
+            process::run(command.arg(manifest))?;
+        }
+    }
     Ok(Tally::one())
 }
 
@@ -20,6 +38,21 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<Tally> {
     let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     process::run(&mut workspace.cargo(args))?;
     Ok(Tally::one())
+}
+
+pub(crate) fn features(workspace: &Workspace) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for (package, sets) in FEATURES {
+        for set in *sets {
+            let mut command = workspace.cargo(["clippy", "--no-default-features", "--features"]);
+            command.args([set, "--package", package, "--", "-D", "warnings"]);
+            match process::run(&mut command) {
+                Ok(()) => tally.passed += 1,
+                Err(error) => tally.fail(format!("{error:#}")),
+            }
+        }
+    }
+    Ok(tally)
 }
 
 pub(crate) fn doc(workspace: &Workspace) -> Result<Tally> {
@@ -30,10 +63,19 @@ pub(crate) fn doc(workspace: &Workspace) -> Result<Tally> {
 
 pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
     let mut nextest = workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    nextest.args(["-E", &format!("not {RELEASE_TESTS}")]);
     let mut tally = judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)?;
     let mut doctest = workspace.cargo(["test", "--doc", "--workspace", "--no-fail-fast"]);
     tally.absorb("doc", judge(process::capture(&mut doctest, Echo::Show, TEST_LIMIT)?)?);
     Ok(tally)
+}
+
+/// The tests that need optimized code. The packages are those of the release build, so that
+/// nothing is compiled twice.
+pub(crate) fn release(workspace: &Workspace) -> Result<Tally> {
+    let mut nextest = workspace.cargo(["nextest", "run", "--release", "--no-fail-fast"]);
+    nextest.args(everything::PACKAGES).args(["-E", RELEASE_TESTS]);
+    judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)
 }
 
 /// Reads the counts out of what a test runner wrote and holds them against its exit code.

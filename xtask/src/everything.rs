@@ -19,6 +19,10 @@ const OTHER_SERVER: &str = "LYCEUM_EVERYTHING";
 /// The same for the conformance client.
 const OTHER_CLIENT: &str = "LYCEUM_CONFORMANCE_CLIENT";
 
+/// Named in every release build, because cargo unifies features over the named packages:
+/// dependencies are then built once.
+pub(crate) const PACKAGES: [&str; 4] = ["-p", "lyceum-server", "-p", "lyceum-http"];
+
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running `everything`; stopped, and its data removed, when dropped.
@@ -50,11 +54,8 @@ fn example(workspace: &Workspace, name: &str, other: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(other) {
         return Ok(path.into());
     }
-    // Both packages are named for each example, because cargo unifies features over the named
-    // packages: dependencies are then built once for both.
-    let packages = ["-p", "lyceum-server", "-p", "lyceum-http"];
     let mut build = workspace.cargo(["build", "--release", "--example", name]);
-    process::run(build.args(packages))?;
+    process::run(build.args(PACKAGES))?;
     Ok(workspace.target().join("release/examples").join(name))
 }
 
