@@ -227,7 +227,9 @@ fn serde_accepts(bytes: &[u8]) -> bool {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(_) => true,
         Err(error) => {
+            // Ignored strings are not checked for UTF-8, so that is asked apart.
             error.to_string().starts_with("number out of range")
+                && std::str::from_utf8(bytes).is_ok()
                 && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
         }
     }
