@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use crate::everything;
 use crate::process::{self, Echo, Finished};
 use crate::tally::Tally;
+use crate::tools;
 use crate::workspace::Workspace;
 
 /// Far above what the tests need; a hang must end the run with a message, not the CI job.
@@ -15,6 +16,9 @@ const TEST_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// Tests named `release_…` measure or hammer, which takes optimized code; the others run in the
 /// development profile, with overflow checks and debug assertions.
 const RELEASE_TESTS: &str = "test(/(^|::)release_/)";
+
+/// All failures in one run, and no line for a test that passed.
+const TELLING: [&str; 3] = ["--no-fail-fast", "--status-level", "slow"];
 
 /// Every set of features somebody may build a library with.
 const FEATURES: &[(&str, &[&str])] = &[("lyceum-http", &["", "server", "client"])];
@@ -62,8 +66,8 @@ pub(crate) fn doc(workspace: &Workspace) -> Result<Tally> {
 }
 
 pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
-    let mut nextest = workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
-    nextest.args(["-E", &format!("not {RELEASE_TESTS}")]);
+    let mut nextest = tools::nextest(workspace)?;
+    nextest.args(["run", "--workspace", "-E", &format!("not {RELEASE_TESTS}")]).args(TELLING);
     let mut tally = judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)?;
     let mut doctest = workspace.cargo(["test", "--doc", "--workspace", "--no-fail-fast"]);
     tally.absorb("doc", judge(process::capture(&mut doctest, Echo::Show, TEST_LIMIT)?)?);
@@ -73,8 +77,9 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
 /// The tests that need optimized code. The packages are those of the release build, so that
 /// nothing is compiled twice.
 pub(crate) fn release(workspace: &Workspace) -> Result<Tally> {
-    let mut nextest = workspace.cargo(["nextest", "run", "--release", "--no-fail-fast"]);
-    nextest.args(everything::PACKAGES).args(["-E", RELEASE_TESTS]);
+    let mut nextest = tools::nextest(workspace)?;
+    nextest.args(["run", "--release", "-E", RELEASE_TESTS]).args(TELLING);
+    nextest.args(everything::PACKAGES);
     judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)
 }
 

@@ -1,8 +1,8 @@
 //! Installs the foreign tools of the test run: Node, the conformance suite, the official SDKs.
 //!
-//! They go below `target/tools`, once per version, by ordinary npm and pip calls with package
-//! names. Nothing outside the target directory changes, except that a missing npm or Python is
-//! installed from the distribution when the run has the rights to do so.
+//! They go below `target/tools`, once per version, by ordinary npm, pip, apt and cargo calls with
+//! package names. Nothing outside the target directory changes, except that a missing npm or Python
+//! is installed from the distribution when the run has the rights to do so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,23 @@ use crate::process::{self, Echo};
 use crate::versions;
 use crate::workspace::Workspace;
 
-const INSTALL_LIMIT: Duration = Duration::from_secs(10 * 60);
+const INSTALL_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// `cargo nextest`, the machine's own or one built for this workspace.
+pub(crate) fn nextest(workspace: &Workspace) -> Result<Command> {
+    let mut probe = workspace.cargo(["nextest", "--version"]);
+    if probe.output().is_ok_and(|output| output.status.success()) {
+        return Ok(workspace.cargo(["nextest"]));
+    }
+    let dir = workspace.tools().join(format!("nextest-{}", versions::NEXTEST));
+    once(&dir, || {
+        let mut install = workspace.cargo(["install", "--locked", "--quiet", "cargo-nextest"]);
+        quietly(install.args(["--version", versions::NEXTEST, "--root"]).arg(&dir))
+    })?;
+    let mut command = Command::new(dir.join("bin/cargo-nextest"));
+    command.arg("nextest").current_dir(workspace.root());
+    Ok(command)
+}
 
 /// The pinned Node.
 pub(crate) fn node(workspace: &Workspace) -> Result<PathBuf> {

@@ -2,6 +2,9 @@
 //!
 //! Exact, so that a run next year tests against what was meant. Crates are pinned by `Cargo.lock`.
 
+/// The test runner, crate `cargo-nextest`; only built when the machine has none.
+pub(crate) const NEXTEST: &str = "0.9.143";
+
 /// Runs the conformance suite and the TypeScript client; the suite needs 22, Debian has 20.
 pub(crate) const NODE: &str = "22.23.3";
 
