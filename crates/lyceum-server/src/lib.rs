@@ -1,1 +1,3 @@
 //! (crate docs)
+
+pub mod stdio;
