@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::error::RpcError;
 use crate::id::Id;
+use crate::scan::special_bytes;
 
 const OPEN: &[u8] = b"{\"jsonrpc\":\"2.0\"";
 const ID: &[u8] = b",\"id\":";
@@ -100,8 +101,16 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut written = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        let Some(escape) = escape(*byte, &bytes[at..]) else { continue };
+    let mut at = 0;
+    while at < bytes.len() {
+        if at % 8 == 0 && starts_plain(&bytes[at..]) {
+            at += 8;
+            continue;
+        }
+        let Some(escape) = escape(bytes[at], &bytes[at..]) else {
+            at += 1;
+            continue;
+        };
         out.extend_from_slice(&bytes[written..at]);
         match escape {
             Escape::Short(letter) => out.extend_from_slice(&[b'\\', letter]),
@@ -113,7 +122,8 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
                 out.extend_from_slice(&[b'\\', b'u', b'2', b'0', b'2', last])
             }
         }
-        written = at + escape.replaces();
+        at += escape.replaces();
+        written = at;
     }
     out.extend_from_slice(&bytes[written..]);
     out.push(b'"');
@@ -148,6 +158,13 @@ impl Escape {
             Escape::Short(_) | Escape::Unicode(_) => 1,
         }
     }
+}
+
+/// Whether the next eight bytes are ASCII that stands for itself: most text is nothing else.
+fn starts_plain(bytes: &[u8]) -> bool {
+    let Some(word) = bytes.first_chunk::<8>() else { return false };
+    let word = u64::from_le_bytes(*word);
+    word & 0x8080_8080_8080_8080 == 0 && special_bytes(word) == 0
 }
 
 fn escape(byte: u8, from_here: &[u8]) -> Option<Escape> {

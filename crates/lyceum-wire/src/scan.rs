@@ -378,7 +378,7 @@ fn long_plain_run(bytes: &[u8], from: usize) -> usize {
 /// Marks the high bit of each byte that is a quote, a backslash or a control character. Bits above
 /// the first mark may be wrong (borrows travel upwards), the lowest mark is always right.
 #[inline]
-fn special_bytes(word: u64) -> u64 {
+pub(crate) fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES * 0x80;
     let not_quote = word ^ (ONES * b'"' as u64);
