@@ -250,8 +250,7 @@ impl<H: Handler> HttpSse<H> {
                 plain_error(StatusCode::BAD_REQUEST, text)
             })?;
         let binding = self.binding(principal);
-        let lifetime = self.shared.limits.session_lifetime;
-        SessionToken::open(&self.shared.sealer, &binding, id.as_bytes(), lifetime)
+        SessionToken::open(&self.shared.sealer, &binding, id.as_bytes())
             .and_then(|token| self.shared.sessions.get(token.key))
             .ok_or_else(|| {
                 plain_error(StatusCode::NOT_FOUND, "Session not found: open the stream again")

@@ -87,9 +87,12 @@ impl<H: Handler> Shared<H> {
     /// same answer.
     pub(super) fn session_of(&self, arrival: &Arrival<'_>) -> Result<SessionToken, Reply> {
         let id = one_session_header(arrival.headers)?;
-        let binding = self.binding(arrival.principal.as_ref());
-        let lifetime = self.limits.session_lifetime;
-        SessionToken::open(&self.sealer, &binding, id.as_bytes(), lifetime)
+        let principal = arrival.principal.as_ref();
+        let open = || SessionToken::open(&self.sealer, &self.binding(principal), id.as_bytes());
+        self.sessions
+            .opened
+            .get_or_open(id.as_bytes(), principal, open)
+            .filter(|token| !token.is_expired(self.limits.session_lifetime))
             .filter(|token| !self.sessions.is_revoked(token))
             .ok_or_else(|| {
                 plain_error(StatusCode::NOT_FOUND, "Session not found: send initialize again")

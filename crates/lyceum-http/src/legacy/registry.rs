@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use tokio::time::Duration;
 
+use super::opened::OpenedIds;
 use super::session::Session;
 use super::token::{SessionToken, unix_now};
 use crate::limits::Limits;
@@ -28,6 +29,7 @@ pub(crate) struct Sessions {
     replay: Arc<ReplayBudget>,
     journal: Option<Mutex<Journal>>,
     sweeping: AtomicBool,
+    pub(crate) opened: OpenedIds,
     pub(crate) limits: Limits,
 }
 
@@ -58,6 +60,7 @@ impl Sessions {
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             journal: None,
             sweeping: AtomicBool::new(false),
+            opened: OpenedIds::default(),
             limits,
         }
     }

@@ -36,25 +36,23 @@ impl SessionToken {
         sealer.seal(Purpose::Session, binding, &payload)
     }
 
-    /// Opens an id presented by a client; `None` when it is not ours, not theirs, or too old.
-    pub(crate) fn open(
-        sealer: &Sealer,
-        binding: &[&[u8]],
-        id: &[u8],
-        lifetime: Duration,
-    ) -> Option<Self> {
+    /// Opens an id presented by a client; `None` when it is not ours or not theirs.
+    pub(crate) fn open(sealer: &Sealer, binding: &[&[u8]], id: &[u8]) -> Option<Self> {
         let payload = sealer.open(Purpose::Session, binding, id)?;
         let payload: &[u8; PAYLOAD_BYTES] = payload.as_slice().try_into().ok()?;
         let (key, rest) = payload.split_first_chunk::<16>()?;
         let (capabilities, rest) = rest.split_first_chunk::<2>()?;
         let (revision, issued) = rest.split_first()?;
-        let token = Self {
+        Some(Self {
             key: u128::from_be_bytes(*key),
             revision: *Revision::ALL.iter().find(|known| **known as u8 == *revision)?,
             capabilities: ClientCapabilities::from_bits(u16::from_be_bytes(*capabilities)),
             issued: u64::from_be_bytes(issued.try_into().ok()?),
-        };
-        (token.expires(lifetime) > unix_now()).then_some(token)
+        })
+    }
+
+    pub(crate) fn is_expired(&self, lifetime: Duration) -> bool {
+        self.expires(lifetime) <= unix_now()
     }
 
     pub(crate) fn expires(&self, lifetime: Duration) -> u64 {
