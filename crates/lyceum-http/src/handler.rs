@@ -42,7 +42,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// The `Mcp-Param-*` headers the input schema of `tool` asks for, if any.
-    fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
+    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
         let _ = tool;
         None
     }

@@ -1,4 +1,12 @@
-//! Integration tests of writing and running servers.
+//! Tests of lyceum-server, by topic. Most call the server in process, as a transport would.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod stdio; // the stdio transport over an in-memory pipe
+// A client in process: builds requests and contexts, records what is sent, answers questions.
+mod talk;
+
+// What each revision is told: handshake, discovery, lists, results.
+mod shapes;
+// The stdio transport over an in-memory pipe.
+mod stdio;
+// Tools: arguments, errors, structured content.
+mod tools;

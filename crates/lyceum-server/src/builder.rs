@@ -1,0 +1,133 @@
+//! Describes a server before it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use crate::annotations::Icon;
+use crate::cache::Cache;
+use crate::changes::Changes;
+use crate::identity::Identity;
+use crate::prompt::Prompt;
+use crate::resource::Resource;
+use crate::server::{Inner, Server};
+use crate::shelf::Shelf;
+use crate::template::ResourceTemplate;
+use crate::tool::Tool;
+
+/// Lists longer than this come in pages. Many clients read the first page only, so it is long.
+const PAGE_SIZE: usize = 1000;
+/// How long clients may reuse a list they were not told to fetch again.
+const LIST_TTL: Duration = Duration::from_secs(60);
+
+/// A server in the making.
+#[derive(Debug)]
+#[must_use = "call build() to get the server"]
+pub struct Builder {
+    identity: Identity,
+    instructions: Option<String>,
+    list_cache: Cache,
+    page_size: usize,
+    tools: Shelf<Tool>,
+    resources: Shelf<Resource>,
+    templates: Shelf<ResourceTemplate>,
+    prompts: Shelf<Prompt>,
+}
+
+impl Builder {
+    pub(crate) fn new(name: String, version: String) -> Self {
+        Self {
+            identity: Identity::new(name, version),
+            instructions: None,
+            list_cache: Cache::private(LIST_TTL),
+            page_size: PAGE_SIZE,
+            tools: Shelf::default(),
+            resources: Shelf::default(),
+            templates: Shelf::default(),
+            prompts: Shelf::default(),
+        }
+    }
+
+    /// A name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.identity.title = Some(title.into());
+        self
+    }
+
+    /// A sentence on what the server offers.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.identity.description = Some(description.into());
+        self
+    }
+
+    /// Where to read more about it.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.identity.website = Some(url.into());
+        self
+    }
+
+    /// Adds an icon.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.identity.icons.push(icon);
+        self
+    }
+
+    /// How a model should use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// How long clients may reuse lists.
+    pub fn list_cache(mut self, cache: Cache) -> Self {
+        self.list_cache = cache;
+        self
+    }
+
+    /// The most items a list shows at once.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.page_size = items.max(1);
+        self
+    }
+
+    /// Adds a tool, or replaces the one of that name.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools = self.tools.with(Arc::new(tool));
+        self
+    }
+
+    /// Adds a resource, or replaces the one at its URI.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources = self.resources.with(Arc::new(resource));
+        self
+    }
+
+    /// Adds a resource template, or replaces the one with the same URI template.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.templates = self.templates.with(Arc::new(template));
+        self
+    }
+
+    /// Adds a prompt, or replaces the one of that name.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompts = self.prompts.with(Arc::new(prompt));
+        self
+    }
+
+    /// The server.
+    pub fn build(mut self) -> Server {
+        self.identity.prepare();
+        Server(Arc::new(Inner {
+            identity: self.identity,
+            instructions: self.instructions,
+            list_cache: self.list_cache,
+            page_size: self.page_size,
+            tools: ArcSwap::from_pointee(self.tools),
+            resources: ArcSwap::from_pointee(self.resources),
+            templates: ArcSwap::from_pointee(self.templates),
+            prompts: ArcSwap::from_pointee(self.prompts),
+            changes: Changes::default(),
+        }))
+    }
+}

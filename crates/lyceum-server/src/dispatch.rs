@@ -1,0 +1,76 @@
+//! Which function answers which method, in which era.
+
+use std::sync::Arc;
+
+use lyceum_http::{About, Context, Handler, Outcome, Session};
+use lyceum_wire::{Era, ParamHeaders, Request, RpcError};
+
+use crate::server::Server;
+use crate::shelf::{Listed, Shelf};
+use crate::{completion, discover, legacy, listen, prompt, resource_read, tool_call};
+
+impl Handler for Server {
+    async fn call(&self, request: Request, cx: Context) -> Result<Outcome, RpcError> {
+        match (request.method.as_str(), cx.era()) {
+            ("tools/call", _) => tool_call::call(self, request, cx).await,
+            ("tools/list", _) => self.list(&self.0.tools.load(), &request, &cx),
+            ("resources/read", _) => resource_read::read(self, request, cx).await,
+            ("resources/list", _) => self.list_resources(&request, &cx),
+            ("resources/templates/list", _) => self.list_templates(&request, &cx),
+            ("prompts/get", _) => prompt::get(self, request, cx).await,
+            ("prompts/list", _) => self.list(&self.0.prompts.load(), &request, &cx),
+            ("completion/complete", _) => completion::complete(self, &request, &cx).await,
+            ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
+            ("subscriptions/listen", Era::Modern) => listen::listen(self, &request, &cx).await,
+            (_, Era::Legacy) => legacy::call(self, &request, &cx),
+            (method, Era::Modern) => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    fn stream_opened(&self, session: &Arc<Session>) {
+        self.0.changes.add_session(session);
+    }
+
+    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
+        self.0.tools.load().get(tool)?.param_headers().cloned()
+    }
+
+    fn about(&self) -> About<'_> {
+        let identity = &self.0.identity;
+        About {
+            name: &identity.name,
+            version: &identity.version,
+            description: identity.description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl Server {
+    /// A list of something the server never offered is an unknown method: what `initialize` and
+    /// `server/discover` announce and what is answered must agree.
+    fn list<T: Listed>(
+        &self,
+        shelf: &Shelf<T>,
+        request: &Request,
+        cx: &Context,
+    ) -> Result<Outcome, RpcError> {
+        if !shelf.is_offered() {
+            return Err(RpcError::method_not_found(&request.method));
+        }
+        shelf.list(request, cx, &self.presentation())
+    }
+
+    fn list_resources(&self, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
+        if !self.offer().resources {
+            return Err(RpcError::method_not_found(&request.method));
+        }
+        self.0.resources.load().list(request, cx, &self.presentation())
+    }
+
+    fn list_templates(&self, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
+        if !self.offer().resources {
+            return Err(RpcError::method_not_found(&request.method));
+        }
+        self.0.templates.load().list(request, cx, &self.presentation())
+    }
+}

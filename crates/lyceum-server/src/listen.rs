@@ -1,0 +1,147 @@
+//! Answers `subscriptions/listen`: the modern stream of changes.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use lyceum_http::{Context, Delivery, Outcome};
+use lyceum_wire::{Id, Member, Request, RpcError, encode};
+use serde::Deserialize;
+
+use crate::changes::Change;
+use crate::error::Capability;
+use crate::json::{Object, object};
+use crate::resource_read::exists;
+use crate::server::Server;
+
+/// The `_meta` key that says which stream a message belongs to.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Resources, and tasks, one stream may watch.
+const MAX_WATCHED: usize = 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Filter {
+    #[serde(default)]
+    tools_list_changed: bool,
+    #[serde(default)]
+    prompts_list_changed: bool,
+    #[serde(default)]
+    resources_list_changed: bool,
+    #[serde(default)]
+    resource_subscriptions: Vec<String>,
+    task_ids: Option<Vec<String>>,
+}
+
+/// Answers `subscriptions/listen`: acknowledges, then tells what changes until the client leaves
+/// or the server closes.
+pub(crate) async fn listen(
+    server: &Server,
+    request: &Request,
+    cx: &Context,
+) -> Result<Outcome, RpcError> {
+    let filter = Filter::read(request)?;
+    if filter.task_ids.is_some() && !cx.capabilities.has(Capability::Tasks.bit()) {
+        return Err(RpcError::missing_capability(Capability::Tasks.required()));
+    }
+    let wanted = filter.honoured(server, cx);
+    // Listening starts before the acknowledgement, so that nothing is missed in between.
+    let listening = server.0.changes.listen(wanted.clone());
+    let listening = listening.ok_or_else(|| RpcError::internal("too many listening streams"))?;
+    if cx.outlet.send(acknowledgement(&wanted, &request.id)).await == Delivery::Dropped {
+        let problem = "subscriptions/listen needs a client that accepts text/event-stream";
+        return Err(RpcError::invalid_request(problem));
+    }
+    while let Some(changes) = listening.next().await {
+        for change in changes {
+            if let Some(message) = message(server, &change, &request.id) {
+                cx.outlet.send(message).await;
+            }
+        }
+    }
+    Ok(Outcome::json(object(|result| {
+        result.field("resultType", "complete");
+        write_meta(result, &request.id);
+    })))
+}
+
+impl Filter {
+    fn read(request: &Request) -> Result<Self, RpcError> {
+        let raw = request.params.get(Member::Notifications);
+        let raw = raw.ok_or_else(|| RpcError::invalid_params("notifications must say what for"))?;
+        serde_json::from_slice(raw)
+            .map_err(|error| RpcError::invalid_params(format!("Invalid notifications: {error}")))
+    }
+
+    /// What of it this server can tell.
+    fn honoured(self, server: &Server, cx: &Context) -> BTreeSet<Change> {
+        let offer = server.offer();
+        let mut wanted = BTreeSet::new();
+        let lists = [
+            (self.tools_list_changed && offer.tools, Change::Tools),
+            (self.prompts_list_changed && offer.prompts, Change::Prompts),
+            (self.resources_list_changed && offer.resources, Change::Resources),
+        ];
+        wanted.extend(lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, change)| change));
+        let uris = self.resource_subscriptions.into_iter().take(MAX_WATCHED);
+        wanted.extend(uris.filter(|uri| exists(server, uri)).map(Change::Resource));
+        let _ = cx;
+        wanted
+    }
+}
+
+fn acknowledgement(wanted: &BTreeSet<Change>, id: &Id) -> Bytes {
+    let select = |pick: fn(&Change) -> Option<&String>| -> Vec<&String> {
+        wanted.iter().filter_map(pick).collect()
+    };
+    let uris = select(|change| match change {
+        Change::Resource(uri) => Some(uri),
+        _ => None,
+    });
+    let tasks = select(|change| match change {
+        Change::Task(task) => Some(task),
+        _ => None,
+    });
+    let params = object(|params| {
+        let mut honoured = Object::open(params.member("notifications"));
+        for (change, name) in [
+            (Change::Tools, "toolsListChanged"),
+            (Change::Prompts, "promptsListChanged"),
+            (Change::Resources, "resourcesListChanged"),
+        ] {
+            if wanted.contains(&change) {
+                honoured.field(name, &true);
+            }
+        }
+        for (name, items) in [("resourceSubscriptions", uris), ("taskIds", tasks)] {
+            if !items.is_empty() {
+                honoured.field(name, &items);
+            }
+        }
+        honoured.close();
+        write_meta(params, id);
+    });
+    encode::notification("notifications/subscriptions/acknowledged", Some(&params))
+}
+
+fn message(server: &Server, change: &Change, id: &Id) -> Option<Bytes> {
+    let params = match change {
+        Change::Task(_) => {
+            let _ = server;
+            return None;
+        }
+        change => object(|params| {
+            if let Change::Resource(uri) = change {
+                params.field("uri", uri);
+            }
+            write_meta(params, id);
+        }),
+    };
+    Some(encode::notification(change.method(), Some(&params)))
+}
+
+/// The id goes back as it came: a number stays a number.
+fn write_meta(params: &mut Object<'_>, id: &Id) {
+    let mut meta = Object::open(params.member("_meta"));
+    meta.raw(SUBSCRIPTION_ID, id.as_bytes());
+    meta.close();
+}

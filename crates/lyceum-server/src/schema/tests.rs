@@ -1,0 +1,79 @@
+//! Forms from types: which fields survive, and in which words.
+
+use super::*;
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema matters")]
+struct Order {
+    /// How many
+    count: u32,
+    note: Option<String>,
+    size: Size,
+    extra: Option<Finish>,
+    toppings: Vec<Size>,
+    #[schemars(email)]
+    mail: String,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema matters")]
+enum Size {
+    Small,
+    Large,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema matters")]
+enum Finish {
+    /// Shiny
+    Gloss,
+    /// Plain
+    Matt,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema matters")]
+struct Nested {
+    order: Order,
+}
+
+#[test]
+fn a_type_becomes_a_flat_form() {
+    insta::assert_snapshot!(Schema::form::<Order>().unwrap().as_str(), @r#"{"properties":{"count":{"description":"How many","minimum":0,"type":"integer"},"extra":{"oneOf":[{"const":"Gloss","title":"Shiny"},{"const":"Matt","title":"Plain"}],"type":"string"},"mail":{"format":"email","type":"string"},"note":{"type":"string"},"size":{"enum":["Small","Large"],"type":"string"},"toppings":{"items":{"enum":["Small","Large"],"type":"string"},"type":"array"}},"required":["count","size","toppings","mail"],"type":"object"}"#);
+}
+
+#[test]
+fn a_nested_type_is_no_form() {
+    let error = Schema::form::<Nested>().unwrap_err();
+    insta::assert_snapshot!(error, @"a form has only text, number, boolean and choice fields; `order` is none of these");
+}
+
+#[test]
+fn argument_schemas_name_their_dialect_and_are_objects() {
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    #[serde(untagged)]
+    enum Either {
+        A { a: String },
+        B { b: String },
+    }
+    let schema: Value = serde_json::from_str(Schema::of::<Either>().as_str()).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["type"], "object");
+}
+
+#[test]
+fn a_given_schema_stays_verbatim_or_is_refused() {
+    let check = |text: &str, accepted: bool| {
+        let schema = Schema::from_json(text);
+        assert_eq!(schema.is_ok(), accepted, "{text}");
+        if let Ok(schema) = schema {
+            assert_eq!(schema.as_str(), text);
+        }
+    };
+    check(r#"{ "type":"object", "$defs":{"z":1,"a":2} }"#, true);
+    check(r#"{"type":"string"}"#, false);
+    check(r#"{"properties":{}}"#, false);
+    check("[]", false);
+    check("{", false);
+}

@@ -1,0 +1,166 @@
+//! A server: what it offers, and what it can be told while it runs.
+//!
+//! Cheap to clone; all clones are the same server. How requests are answered is in `dispatch`.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::builder::Builder;
+use crate::cache::Cache;
+use crate::capabilities::Offer;
+use crate::changes::{Change, Changes};
+use crate::identity::Identity;
+use crate::prompt::Prompt;
+use crate::resource::Resource;
+use crate::shelf::{Listed, Presentation, Shelf};
+use crate::template::ResourceTemplate;
+use crate::tool::{TaskSupport, Tool};
+
+/// An MCP server, in whichever era its clients live.
+///
+/// It is a [`lyceum_http::Handler`]: hand it to the HTTP transport or to [`stdio`](crate::stdio).
+#[derive(Clone)]
+pub struct Server(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) identity: Identity,
+    pub(crate) instructions: Option<String>,
+    pub(crate) list_cache: Cache,
+    pub(crate) page_size: usize,
+    pub(crate) tools: ArcSwap<Shelf<Tool>>,
+    pub(crate) resources: ArcSwap<Shelf<Resource>>,
+    pub(crate) templates: ArcSwap<Shelf<ResourceTemplate>>,
+    pub(crate) prompts: ArcSwap<Shelf<Prompt>>,
+    pub(crate) changes: Changes,
+}
+
+impl Server {
+    /// Starts describing a server.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
+        Builder::new(name.into(), version.into())
+    }
+
+    /// Adds a tool, or replaces the one of that name, and tells clients.
+    pub fn add_tool(&self, tool: Tool) {
+        put(&self.0.tools, tool);
+        self.tools_changed();
+    }
+
+    /// Removes a tool and tells clients; `false` when there is none of that name.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        let removed = replace(&self.0.tools, |tools| tools.without(name));
+        self.tell_if(removed, Change::Tools)
+    }
+
+    /// Shows or hides a tool and tells clients; `false` when that changes nothing.
+    pub fn enable_tool(&self, name: &str, enabled: bool) -> bool {
+        let changed = replace(&self.0.tools, |tools| tools.with_enabled(name, enabled));
+        self.tell_if(changed, Change::Tools)
+    }
+
+    /// Adds a resource, or replaces the one at its URI, and tells clients.
+    pub fn add_resource(&self, resource: Resource) {
+        put(&self.0.resources, resource);
+        self.resources_changed();
+    }
+
+    /// Removes a resource and tells clients; `false` when there is none at that URI.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let removed = replace(&self.0.resources, |resources| resources.without(uri));
+        self.tell_if(removed, Change::Resources)
+    }
+
+    /// Adds a prompt, or replaces the one of that name, and tells clients.
+    pub fn add_prompt(&self, prompt: Prompt) {
+        put(&self.0.prompts, prompt);
+        self.prompts_changed();
+    }
+
+    /// Removes a prompt and tells clients; `false` when there is none of that name.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        let removed = replace(&self.0.prompts, |prompts| prompts.without(name));
+        self.tell_if(removed, Change::Prompts)
+    }
+
+    /// Tells clients that the list of tools has changed.
+    pub fn tools_changed(&self) {
+        self.0.changes.tell(&Change::Tools);
+    }
+
+    /// Tells clients that the list of prompts has changed.
+    pub fn prompts_changed(&self) {
+        self.0.changes.tell(&Change::Prompts);
+    }
+
+    /// Tells clients that the list of resources has changed.
+    pub fn resources_changed(&self) {
+        self.0.changes.tell(&Change::Resources);
+    }
+
+    /// Tells clients that watch it that a resource has changed.
+    pub fn resource_updated(&self, uri: &str) {
+        self.0.changes.tell(&Change::Resource(uri.to_owned()));
+    }
+
+    /// Ends all listening streams with their proper last message; call it when shutting down.
+    pub fn close(&self) {
+        self.0.changes.close();
+    }
+
+    fn tell_if(&self, changed: bool, change: Change) -> bool {
+        if changed {
+            self.0.changes.tell(&change);
+        }
+        changed
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        let (tools, prompts) = (self.0.tools.load(), self.0.prompts.load());
+        let (resources, templates) = (self.0.resources.load(), self.0.templates.load());
+        Offer {
+            tools: tools.is_offered(),
+            resources: resources.is_offered() || templates.is_offered(),
+            prompts: prompts.is_offered(),
+            completions: prompts.iter().any(|prompt| !prompt.completers.is_empty())
+                || templates.iter().any(|template| !template.completers.is_empty()),
+            tasks: tools.iter().any(|tool| tool.task_support() != TaskSupport::Forbidden),
+        }
+    }
+
+    pub(crate) fn presentation(&self) -> Presentation<'_> {
+        Presentation {
+            identity: &self.0.identity,
+            cache: self.0.list_cache,
+            page_size: self.0.page_size,
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("identity", &self.0.identity).finish_non_exhaustive()
+    }
+}
+
+/// Adds an item to a shelf that others may be reading.
+pub(crate) fn put<T: Listed>(shelf: &ArcSwap<Shelf<T>>, item: T) {
+    let item = Arc::new(item);
+    shelf.rcu(|shelf| shelf.with(Arc::clone(&item)));
+}
+
+/// Replaces a shelf by a changed copy; `false` when `change` sees nothing to do.
+fn replace<T>(shelf: &ArcSwap<Shelf<T>>, change: impl Fn(&Shelf<T>) -> Option<Shelf<T>>) -> bool {
+    let mut changed = false;
+    shelf.rcu(|current| match change(current) {
+        Some(next) => {
+            changed = true;
+            Arc::new(next)
+        }
+        None => {
+            changed = false;
+            Arc::clone(current)
+        }
+    });
+    changed
+}
