@@ -3,6 +3,8 @@
 //! The order is part of the contract: a client learns first that its metadata is missing, then that
 //! it contradicts itself, then that its version is not served, then that its routing headers are off.
 
+use std::borrow::Cow;
+
 use crate::capabilities::ClientCapabilities;
 use crate::classify::{Field, Refusal, RoutingHeaders};
 use crate::error::RpcError;
@@ -38,7 +40,7 @@ pub fn check_modern(
 
 /// Runs the modern checks on a transport without headers, such as stdio: the metadata alone counts.
 pub fn check_modern_meta(request: &Request, served: RevisionSet) -> Result<ModernRequest, Refusal> {
-    let checked = meta_version(&request.params)
+    let checked = meta_version(&request.params, served)
         .and_then(|version| served_revision(&version, served))
         .and_then(|revision| described(&request.params, revision));
     checked.map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
@@ -82,7 +84,7 @@ fn check(
     served: RevisionSet,
 ) -> Result<ModernRequest, RpcError> {
     let params = &request.params;
-    let version = meta_version(params)?;
+    let version = meta_version(params, served)?;
     check_same_version(version_header(headers)?, &version)?;
     let revision = served_revision(&version, served)?;
     check_method_header(&request.method, headers)?;
@@ -98,27 +100,30 @@ fn described(params: &Params, revision: Revision) -> Result<ModernRequest, RpcEr
     })
 }
 
-fn meta_version(params: &Params) -> Result<std::borrow::Cow<'_, str>, RpcError> {
+fn meta_version(params: &Params, served: RevisionSet) -> Result<Cow<'_, str>, RpcError> {
     match params.get(Member::Meta) {
-        Some([b'{', ..]) => {}
+        Some([b'{', ..]) | None => {}
         Some(_) => return Err(RpcError::invalid_params("params._meta must be an object")),
-        None => return Err(missing_meta("protocolVersion")),
     }
-    if params.get(Member::MetaProtocolVersion).is_none() {
-        return Err(missing_meta("protocolVersion"));
-    }
-    if params.get(Member::MetaClientCapabilities).is_none() {
-        return Err(missing_meta("clientCapabilities"));
+    for (member, key) in [
+        (Member::MetaProtocolVersion, "protocolVersion"),
+        (Member::MetaClientCapabilities, "clientCapabilities"),
+    ] {
+        if params.get(member).is_none() {
+            return Err(missing_meta(key, served));
+        }
     }
     params
         .text(Member::MetaProtocolVersion)
         .ok_or_else(|| RpcError::invalid_params("_meta protocolVersion must be a string"))
 }
 
-fn missing_meta(key: &str) -> RpcError {
+// Names the versions served: for an old client this text may be all its user ever sees.
+fn missing_meta(key: &str, served: RevisionSet) -> RpcError {
+    let served: Vec<&str> = served.iter().map(Revision::as_str).collect();
     RpcError::invalid_params(format!(
-        "params._meta[\"io.modelcontextprotocol/{key}\"] is missing; every 2026-07-28 request \
-         carries it, older revisions start with initialize"
+        "params._meta[\"io.modelcontextprotocol/{key}\"] is missing; versions served: {}",
+        served.join(", ")
     ))
 }
 

@@ -150,3 +150,51 @@ pub fn supported_versions_json(served: RevisionSet) -> Bytes {
     let quoted: Vec<String> = served.iter().map(|revision| format!("\"{revision}\"")).collect();
     Bytes::from(format!("[{}]", quoted.join(",")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(requested: &str, served: RevisionSet, expected: Option<&str>) {
+        let negotiated = negotiate(requested, served).map(Revision::as_str);
+        assert_eq!(negotiated, expected, "{requested}");
+    }
+
+    #[test]
+    fn known_legacy_versions_are_echoed() {
+        for revision in RevisionSet::LEGACY.iter() {
+            check(revision.as_str(), RevisionSet::ALL, Some(revision.as_str()));
+        }
+    }
+
+    #[test]
+    fn anything_else_gets_the_newest_legacy_version_served() {
+        for requested in ["2026-07-28", "2030-01-01", "1.0", "", "2025-11-25 "] {
+            check(requested, RevisionSet::ALL, Some("2025-11-25"));
+        }
+        let old = RevisionSet::only(Revision::V2024_11_05).union(RevisionSet::MODERN);
+        check("2025-11-25", old, Some("2024-11-05"));
+        check("2025-11-25", RevisionSet::MODERN, None);
+    }
+
+    #[test]
+    fn revisions_survive_their_names_and_are_ordered_by_date() {
+        assert!(Revision::ALL.is_sorted_by(|newer, older| newer > older));
+        for revision in Revision::ALL {
+            assert_eq!(Revision::parse(revision.as_str()), Some(revision));
+            assert_eq!(RevisionSet::MODERN.contains(revision), revision.era() == Era::Modern);
+        }
+        assert_eq!(Revision::parse("2025-3-26"), None);
+        let set: RevisionSet = Revision::ALL.into_iter().collect();
+        assert_eq!(set, RevisionSet::ALL);
+        assert_eq!(RevisionSet::LEGACY.union(RevisionSet::MODERN), set);
+    }
+
+    #[test]
+    fn served_versions_are_listed_newest_first() {
+        assert_eq!(supported_versions_json(RevisionSet::MODERN), r#"["2026-07-28"]"#);
+        let listed = supported_versions_json(RevisionSet::LEGACY);
+        assert_eq!(listed, r#"["2025-11-25","2025-06-18","2025-03-26","2024-11-05"]"#);
+    }
+}
