@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import arguments
 import fixtures
+import restart
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
@@ -32,6 +33,17 @@ async def common(report, where, client):
     await fixtures.asks_the_user(report, where, client)
 
 
+def survives(server):
+    async def body(report, where, client):
+        async with report.check(f"{where}: the session goes on"):
+            await client.call_tool("test_simple_text", {})
+            server.restart()
+            result = await client.call_tool("test_simple_text", {})
+            equal(fixtures.text_of(result), fixtures.SIMPLE_TEXT)
+
+    return body
+
+
 async def main():
     args = arguments.parse(__doc__)
     report = Report()
@@ -47,6 +59,10 @@ async def main():
     )
     await report.connection("sse", lambda: session(sse_client(sse_url)), common)
     await report.connection("stdio", lambda: session(stdio_client(stdio)), common)
+    with restart.server(args.stdio) as (server, url):
+        await report.connection(
+            "restart", lambda: session(streamable_http_client(url)), survives(server)
+        )
     report.finish()
 
 
