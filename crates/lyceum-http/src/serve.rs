@@ -8,12 +8,12 @@ use std::pin::pin;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, Instant, sleep, timeout};
 use tower_service::Service;
 
 use crate::stall::StallGuard;
@@ -62,7 +62,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let http = http_builder(&options);
+    let protocols = Protocols::new(&options);
     let graceful = GracefulShutdown::new();
     let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(options.connections));
     let mut shutdown = pin!(shutdown);
@@ -76,13 +76,9 @@ where
             () = &mut shutdown => break,
         };
         let Some(stream) = stream? else { continue };
-        let io = TokioIo::new(StallGuard::new(stream, options.write_stall));
-        let connection = http.serve_connection(io, TowerToHyperService::new(service.clone()));
-        let connection = graceful.watch(connection.into_owned());
+        let connection = protocols.clone().connection(stream, service.clone(), graceful.watcher());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("connection ended: {error}");
-            }
+            connection.await;
             drop(slot);
         });
     }
@@ -93,17 +89,73 @@ where
     Ok(())
 }
 
-fn http_builder(options: &ServeOptions) -> auto::Builder<TokioExecutor> {
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(options.head).max_buf_size(64 << 10);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(128)
-        .max_header_list_size(16 << 10)
-        .max_pending_accept_reset_streams(16)
-        .keep_alive_interval(Duration::from_secs(20))
-        .keep_alive_timeout(Duration::from_secs(20));
-    http
+/// How each protocol is spoken.
+#[derive(Clone)]
+struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    head: Duration,
+    write_stall: Duration,
+}
+
+impl Protocols {
+    fn new(options: &ServeOptions) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1.timer(TokioTimer::new()).header_read_timeout(options.head).max_buf_size(64 << 10);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(128)
+            .max_header_list_size(16 << 10)
+            .max_pending_accept_reset_streams(16)
+            .keep_alive_interval(Duration::from_secs(20))
+            .keep_alive_timeout(Duration::from_secs(20));
+        Self { http1, http2, head: options.head, write_stall: options.write_stall }
+    }
+
+    /// Serves one connection to its end.
+    async fn connection<S, B>(self, stream: TcpStream, service: S, watcher: Watcher)
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
+            + Clone
+            + Send
+            + 'static,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(is_http2) = wants_http2(&stream, self.head).await else { return };
+        let io = TokioIo::new(StallGuard::new(stream, self.write_stall));
+        let service = TowerToHyperService::new(service);
+        let ended = if is_http2 {
+            // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
+            Box::pin(watcher.watch(self.http2.serve_connection(io, service))).await
+        } else {
+            watcher.watch(self.http1.serve_connection(io, service)).await
+        };
+        if let Err(error) = ended {
+            tracing::debug!("connection ended: {error}");
+        }
+    }
+}
+
+/// Whether a client opens with the HTTP/2 preface; `None` when it says nothing in time.
+///
+/// Looked at without being taken, because handing read bytes back to hyper would double the read
+/// buffer of every connection.
+async fn wants_http2(stream: &TcpStream, patience: Duration) -> Option<bool> {
+    const PREFACE: &[u8] = b"PRI ";
+    let deadline = Instant::now() + patience;
+    let mut start = [0; PREFACE.len()];
+    loop {
+        let peeked = tokio::time::timeout_at(deadline, stream.peek(&mut start)).await;
+        let length = peeked.ok()?.ok().filter(|length| *length > 0)?;
+        if length == PREFACE.len() || !PREFACE.starts_with(&start[..length]) {
+            return Some(start == PREFACE);
+        }
+        // A sliver of a possible preface; peeking again at once would spin.
+        sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Accepts one connection. A client that is gone before we answered is nobody's problem; running
