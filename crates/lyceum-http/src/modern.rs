@@ -77,6 +77,7 @@ impl<H: Handler> Shared<H> {
             progress_token: request.params.slice(Member::MetaProgressToken),
             principal,
             endpoint: Arc::clone(&self.name),
+            session_key: None,
             session: None,
             sealer: Arc::clone(&self.sealer),
             outlet,

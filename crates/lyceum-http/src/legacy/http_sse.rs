@@ -233,6 +233,7 @@ impl<H: Handler> HttpSse<H> {
             progress_token,
             principal,
             endpoint: Arc::clone(&self.shared.name),
+            session_key: Some(session.key),
             session: Some(Arc::clone(session)),
             sealer: Arc::clone(&self.shared.sealer),
             outlet: Arc::new(SessionOutlet::of(session, self.shared.limits.question)),

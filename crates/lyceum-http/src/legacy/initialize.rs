@@ -61,6 +61,7 @@ impl<H: Handler> Shared<H> {
             progress_token: None,
             principal: arrival.principal.clone(),
             endpoint: Arc::clone(&self.name),
+            session_key: None,
             session: None,
             sealer: Arc::clone(&self.sealer),
             outlet: Arc::new(outlet),

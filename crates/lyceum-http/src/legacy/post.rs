@@ -226,6 +226,7 @@ impl<H: Handler> Shared<H> {
             progress_token,
             principal,
             endpoint: Arc::clone(&self.name),
+            session_key: origin.token.as_ref().map(|token| token.key),
             session,
             sealer: Arc::clone(&self.sealer),
             outlet,
