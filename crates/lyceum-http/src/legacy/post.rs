@@ -58,7 +58,7 @@ impl<H: Handler> Shared<H> {
             Message::Response(response) => self.legacy_response(response, &origin),
             Message::Batch(batch) => self.legacy_batch(&mut arrival, batch, origin).await,
         };
-        if let Some(session) = session {
+        if let Some(session) = session.filter(|_| self.policy.mints_session) {
             reply.headers_mut().insert(SESSION, session);
         }
         reply
