@@ -10,6 +10,8 @@ mod answer;
 mod authenticate;
 mod body;
 mod call;
+#[cfg(feature = "client")]
+pub mod client;
 mod context;
 pub mod cors;
 mod counters;

@@ -1,0 +1,54 @@
+//! The matching client: one API for servers of every revision.
+//!
+//! Connecting finds out what the server speaks; from then on both eras look alike. Params and
+//! results stay raw JSON, so that a gateway can pass on what it does not know. Everything a server
+//! can make the client hold or wait for has a [limit](Limits). No TLS of its own: give the builder
+//! an HTTP stack that has it.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lyceum_http::client::ClientError> {
+//! use lyceum_http::client::{CallOptions, Client};
+//!
+//! let client = Client::builder("http://127.0.0.1:8808/mcp").name("example", "1.0").build()?;
+//! let server = client.connect().await?;
+//! for tool in server.list_tools().await? {
+//!     println!("{}", tool.name);
+//! }
+//! let result = server.call_tool("echo", r#"{"text":"hello"}"#, &CallOptions::new()).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod connect;
+mod core;
+mod endpoint;
+mod error;
+mod exchange;
+mod handler;
+mod input;
+mod legacy;
+mod limits;
+mod listen;
+mod listing;
+mod modern;
+mod object;
+mod options;
+mod params;
+mod peer;
+mod progress;
+mod response;
+mod silence;
+mod stream;
+mod tools;
+
+pub use builder::{Client, ClientBuilder};
+pub use connect::Transport;
+pub use error::{BoxError, ClientError, RefusedStatus};
+pub use exchange::RequestBody;
+pub use handler::{ClientHandler, ServerNotification, ServerRequest};
+pub use limits::Limits;
+pub use listen::Subscription;
+pub use options::CallOptions;
+pub use peer::Peer;
+pub use tools::Tool;

@@ -1,0 +1,47 @@
+//! [`Limits`]: how much of a server's output, patience and curiosity the client puts up with.
+
+use std::time::Duration;
+
+/// Bounds on what one server can make the client hold, wait for or do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one JSON answer.
+    pub body: usize,
+    /// Bytes of one server-sent event.
+    pub event: usize,
+    /// How long a call may hear nothing from the server (messages count, keep-alive comments do
+    /// not) while no handler of ours is at work.
+    pub silence: Duration,
+    /// How long the first probe of a server may take before it is taken for an old one.
+    pub probe: Duration,
+    /// How often one call may come back with `input_required`.
+    pub rounds: usize,
+    /// Input requests in one round, and server requests being answered at once.
+    pub server_requests: usize,
+    /// Attempts in a row to resume a broken stream that bring nothing new.
+    pub resumes: u32,
+    /// Calls waiting for an answer at once (HTTP+SSE, where all answers share a stream).
+    pub pending: usize,
+    /// Pages of one listing.
+    pub pages: usize,
+    /// Bytes of one whole listing.
+    pub listing: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body: 16 << 20,
+            event: 16 << 20,
+            silence: Duration::from_secs(60),
+            probe: Duration::from_secs(10),
+            rounds: 16,
+            server_requests: 32,
+            resumes: 5,
+            pending: 1024,
+            pages: 1000,
+            listing: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! [`CallOptions`]: what one call may do differently.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lyceum_wire::LogLevel;
+
+use super::handler::{ClientHandler, Handler};
+
+/// Settings of one call. The default suits most calls.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    pub(crate) progress: Option<ProgressSink>,
+    pub(crate) handler: Option<Handler>,
+    pub(crate) silence: Option<Duration>,
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) capabilities: Option<Bytes>,
+    pub(crate) hand_back_input: bool,
+}
+
+/// Who hears of progress.
+#[derive(Clone)]
+pub(crate) struct ProgressSink(pub(crate) Arc<dyn Fn(Bytes) + Send + Sync>);
+
+impl CallOptions {
+    /// The defaults.
+    pub fn new() -> CallOptions {
+        CallOptions::default()
+    }
+
+    /// Asks for progress and hands the raw params of each progress notification to `sink`. The
+    /// stream waits for `sink`, so it should only pass things on. A progress token in the call's own
+    /// `_meta` is kept; without one the client makes one up.
+    #[must_use]
+    pub fn on_progress(mut self, sink: impl Fn(Bytes) + Send + Sync + 'static) -> CallOptions {
+        self.progress = Some(ProgressSink(Arc::new(sink)));
+        self
+    }
+
+    /// Lets another handler than the client's own answer and hear what belongs to this call. (Over
+    /// HTTP+SSE nothing but progress is known to belong to a call.)
+    #[must_use]
+    pub fn handler(mut self, handler: impl ClientHandler) -> CallOptions {
+        self.handler = Some(Handler::new(handler));
+        self
+    }
+
+    /// How long the server may be silent; see [`Limits::silence`](super::Limits::silence).
+    #[must_use]
+    pub fn silence(mut self, limit: Duration) -> CallOptions {
+        self.silence = Some(limit);
+        self
+    }
+
+    /// Asks a modern server for log messages from this level on. Legacy servers are told once, by
+    /// `logging/setLevel`.
+    #[must_use]
+    pub fn log_level(mut self, level: LogLevel) -> CallOptions {
+        self.log_level = Some(level);
+        self
+    }
+
+    /// Declares other capabilities (a raw JSON object) for this call than the client's own. Modern
+    /// servers only: a legacy server was told in the handshake.
+    #[must_use]
+    pub fn capabilities(mut self, raw: impl Into<Bytes>) -> CallOptions {
+        self.capabilities = Some(raw.into());
+        self
+    }
+
+    /// Hands an `input_required` result back to the caller instead of asking the handler.
+    #[must_use]
+    pub fn hand_back_input_requests(mut self) -> CallOptions {
+        self.hand_back_input = true;
+        self
+    }
+}
+
+impl fmt::Debug for ProgressSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgressSink")
+    }
+}

@@ -1,0 +1,206 @@
+//! What the client adds to a caller's params: `_meta`, and what a retry has to carry.
+//!
+//! Everything else in them passes as it is.
+
+use bytes::Bytes;
+use lyceum_wire::{Id, LogLevel, Revision};
+
+use super::error::ClientError;
+use super::object::{Object, Writer};
+
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The `_meta` every modern request carries.
+#[derive(Debug)]
+pub(crate) struct Meta<'a> {
+    pub(crate) revision: Revision,
+    pub(crate) capabilities: &'a [u8],
+    pub(crate) info: &'a [u8],
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// What a retry after `input_required` adds.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    /// The raw `inputResponses` object.
+    pub(crate) responses: Option<Bytes>,
+    /// The raw `requestState`, exactly as it came.
+    pub(crate) state: Option<Bytes>,
+}
+
+/// A caller's params and the progress token they go with.
+#[derive(Debug)]
+pub(crate) struct CallerParams<'a> {
+    members: Object<'a>,
+    meta: Object<'a>,
+}
+
+impl<'a> CallerParams<'a> {
+    pub(crate) fn parse(raw: &'a [u8]) -> Result<CallerParams<'a>, ClientError> {
+        let members = Object::parse(raw).map_err(ClientError::InvalidParams)?;
+        let meta = members.get("_meta").unwrap_or_default();
+        let meta = Object::parse(meta.as_bytes())
+            .map_err(|error| ClientError::InvalidParams(format!("_meta: {error}")))?;
+        Ok(CallerParams { members, meta })
+    }
+
+    /// A member of the params that is a string.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.members.text(name)
+    }
+
+    /// A member's raw JSON.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
+        self.members.get(name)
+    }
+
+    /// The caller's own progress token.
+    pub(crate) fn progress_token(&self) -> Option<&'a str> {
+        self.meta.get(PROGRESS_TOKEN)
+    }
+
+    /// The params of a legacy request that asks for progress.
+    pub(crate) fn legacy(&self, token: &Id) -> Bytes {
+        let mut meta = Writer::new();
+        for (name, value) in self.meta.iter() {
+            meta.raw(name, value);
+        }
+        self.add_token(&mut meta, Some(token));
+        self.with_meta(meta, &Retry::default())
+    }
+
+    /// The params of a modern request.
+    pub(crate) fn modern(&self, ours: &Meta<'_>, token: Option<&Id>, retry: &Retry) -> Bytes {
+        let mut meta = Writer::new();
+        // These keys belong to each hop: a caller's own are not ours to pass on.
+        let hop = [META_VERSION, META_CAPABILITIES, META_INFO];
+        for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(name)) {
+            if name != META_LOG_LEVEL || ours.log_level.is_none() {
+                meta.raw(name, value);
+            }
+        }
+        self.add_token(&mut meta, token);
+        meta.text(META_VERSION, ours.revision.as_str());
+        meta.raw(META_CAPABILITIES, ours.capabilities);
+        meta.raw(META_INFO, ours.info);
+        if let Some(level) = ours.log_level {
+            meta.text(META_LOG_LEVEL, level.as_str());
+        }
+        self.with_meta(meta, retry)
+    }
+
+    fn add_token(&self, meta: &mut Writer, token: Option<&Id>) {
+        if let (Some(token), None) = (token, self.progress_token()) {
+            meta.raw(PROGRESS_TOKEN, token.as_bytes());
+        }
+    }
+
+    fn with_meta(&self, meta: Writer, retry: &Retry) -> Bytes {
+        let fresh = retry.responses.is_none() && retry.state.is_none();
+        let mut params = Writer::new();
+        for (name, value) in self.members.iter() {
+            let replaced = matches!(name, "inputResponses" | "requestState") && !fresh;
+            if name != "_meta" && !replaced {
+                params.raw(name, value);
+            }
+        }
+        if let Some(responses) = &retry.responses {
+            params.raw("inputResponses", responses);
+        }
+        if let Some(state) = &retry.state {
+            params.raw("requestState", state);
+        }
+        params.raw("_meta", meta.finish());
+        params.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modern(raw: &str, token: Option<u64>, retry: &Retry) -> String {
+        let meta = Meta {
+            revision: Revision::V2026_07_28,
+            capabilities: b"{}",
+            info: b"{}",
+            log_level: None,
+        };
+        let token = token.map(Id::number);
+        let params = CallerParams::parse(raw.as_bytes()).unwrap();
+        let params = params.modern(&meta, token.as_ref(), retry);
+        let ours = concat!(
+            r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+            r#""io.modelcontextprotocol/clientCapabilities":{},"#,
+            r#""io.modelcontextprotocol/clientInfo":{}"#
+        );
+        String::from_utf8(params.to_vec()).unwrap().replace(ours, "OURS")
+    }
+
+    #[test]
+    fn a_modern_request_carries_our_meta_and_everything_else_untouched() {
+        let fresh = Retry::default();
+        for (raw, token, expected) in [
+            ("", None, r#"{"_meta":{OURS}}"#),
+            (r#"{"x":[1, 2.0]}"#, Some(7), r#"{"x":[1, 2.0],"_meta":{"progressToken":7,OURS}}"#),
+            (
+                r#"{"_meta":{"progressToken":"t","traceparent":"00-1"},"name":"a"}"#,
+                Some(7),
+                r#"{"name":"a","_meta":{"progressToken":"t","traceparent":"00-1",OURS}}"#,
+            ),
+            (
+                r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"1999","io.modelcontextprotocol/other":1}}"#,
+                None,
+                r#"{"_meta":{"io.modelcontextprotocol/other":1,OURS}}"#,
+            ),
+        ] {
+            assert_eq!(modern(raw, token, &fresh), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_retry_replaces_what_an_earlier_round_said() {
+        let raw = r#"{"name":"a","requestState":"old","inputResponses":{"old":{}}}"#;
+        let responses = Some(Bytes::from_static(br#"{"k":{}}"#));
+        let state = Some(Bytes::from_static(br#""\u0041""#));
+        for (retry, expected) in [
+            (
+                Retry { responses: responses.clone(), state: state.clone() },
+                r#"{"name":"a","inputResponses":{"k":{}},"requestState":"\u0041","_meta":{OURS}}"#,
+            ),
+            (
+                Retry { responses, state: None },
+                r#"{"name":"a","inputResponses":{"k":{}},"_meta":{OURS}}"#,
+            ),
+            (
+                Retry { responses: None, state },
+                r#"{"name":"a","requestState":"\u0041","_meta":{OURS}}"#,
+            ),
+        ] {
+            assert_eq!(modern(raw, None, &retry), expected);
+        }
+    }
+
+    #[test]
+    fn a_legacy_request_only_gains_a_progress_token() {
+        let legacy =
+            |raw: &str| CallerParams::parse(raw.as_bytes()).unwrap().legacy(&Id::number(3));
+        assert_eq!(legacy(r#"{"a":1}"#), r#"{"a":1,"_meta":{"progressToken":3}}"#);
+        assert_eq!(
+            legacy(r#"{"_meta":{"x":1,"progressToken":"t"}}"#),
+            r#"{"_meta":{"x":1,"progressToken":"t"}}"#
+        );
+    }
+
+    #[test]
+    fn params_that_are_no_object_are_the_callers_mistake() {
+        for raw in ["[]", "1", r#"{"_meta":1}"#] {
+            let parsed = CallerParams::parse(raw.as_bytes());
+            assert!(matches!(parsed, Err(ClientError::InvalidParams(_))), "{raw}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! [`Peer`]: a server the client is connected to, whatever its era.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lyceum_wire::{Era, Revision};
+
+use super::core::Core;
+use super::error::ClientError;
+use super::legacy::Legacy;
+use super::listen::Subscription;
+use super::listing::Pages;
+use super::modern::Modern;
+use super::object::{Object, Writer};
+use super::options::CallOptions;
+use super::tools::{self, Tool};
+
+/// A server that can be called. Cheap to clone; the connection lives as long as any clone.
+///
+/// Params and results are raw JSON objects, and nothing in them is lost or reordered that the client
+/// does not know. Dropping the future of a call cancels the call.
+#[derive(Clone, Debug)]
+pub struct Peer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    core: Arc<Core>,
+    wire: Wire,
+}
+
+/// How the server is spoken to.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Modern(Modern),
+    Legacy(Legacy),
+}
+
+impl Peer {
+    pub(crate) fn new(core: Arc<Core>, wire: Wire) -> Peer {
+        Peer(Arc::new(Inner { core, wire }))
+    }
+
+    /// Calls a method with raw params (no bytes at all: none) and returns the raw result.
+    ///
+    /// Whatever it takes is done on the way: sessions renewed, broken streams resumed, another
+    /// version tried, input the server asks for gathered from the handler.
+    pub async fn call(&self, method: &str, params: impl AsRef<[u8]>) -> Result<Bytes, ClientError> {
+        self.call_with(method, params, &CallOptions::new()).await
+    }
+
+    /// [`call`](Self::call) with options.
+    pub async fn call_with(
+        &self,
+        method: &str,
+        params: impl AsRef<[u8]>,
+        options: &CallOptions,
+    ) -> Result<Bytes, ClientError> {
+        match &self.0.wire {
+            Wire::Modern(modern) => modern.call(method, params.as_ref(), options).await,
+            Wire::Legacy(legacy) => legacy.call(method, params.as_ref(), options).await,
+        }
+    }
+
+    /// Calls a tool with raw arguments (no bytes at all: none).
+    pub async fn call_tool(
+        &self,
+        name: &str,
+        arguments: impl AsRef<[u8]>,
+        options: &CallOptions,
+    ) -> Result<Bytes, ClientError> {
+        let mut params = Writer::new();
+        params.text("name", name);
+        if !arguments.as_ref().is_empty() {
+            params.raw("arguments", arguments);
+        }
+        self.call_with("tools/call", params.finish(), options).await
+    }
+
+    /// Sends a notification. Modern servers take none over HTTP.
+    pub async fn notify(&self, method: &str, params: impl AsRef<[u8]>) -> Result<(), ClientError> {
+        match &self.0.wire {
+            Wire::Legacy(legacy) => legacy.notify(method, params.as_ref()).await,
+            Wire::Modern(modern) => Err(ClientError::NotInRevision {
+                what: "a notification from the client",
+                revision: modern.revision(),
+            }),
+        }
+    }
+
+    /// Subscribes to change notifications; `filter` is the raw `notifications` object. Legacy
+    /// servers send theirs to the handler, unasked.
+    pub async fn listen(&self, filter: impl AsRef<[u8]>) -> Result<Subscription, ClientError> {
+        match &self.0.wire {
+            Wire::Modern(modern) => Subscription::open(modern, filter.as_ref()).await,
+            Wire::Legacy(_) => Err(ClientError::NotInRevision {
+                what: "subscriptions/listen",
+                revision: self.revision(),
+            }),
+        }
+    }
+
+    /// All tools, page by page. Tools that a modern client must not use are left out.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
+        match &self.0.wire {
+            Wire::Modern(modern) => modern.list_tools().await,
+            Wire::Legacy(_) => tools::read(self.list("tools/list", "tools").await?),
+        }
+    }
+
+    /// All prompts, as raw definitions.
+    pub async fn list_prompts(&self) -> Result<Vec<Bytes>, ClientError> {
+        self.list("prompts/list", "prompts").await
+    }
+
+    /// All resources, as raw definitions.
+    pub async fn list_resources(&self) -> Result<Vec<Bytes>, ClientError> {
+        self.list("resources/list", "resources").await
+    }
+
+    /// All resource templates, as raw definitions.
+    pub async fn list_resource_templates(&self) -> Result<Vec<Bytes>, ClientError> {
+        self.list("resources/templates/list", "resourceTemplates").await
+    }
+
+    /// The revision in use. (Of a closed legacy peer: the oldest there is.)
+    pub fn revision(&self) -> Revision {
+        match &self.0.wire {
+            Wire::Modern(modern) => modern.revision(),
+            Wire::Legacy(legacy) => {
+                legacy.greeting().map_or(Revision::V2024_11_05, |(revision, _)| revision)
+            }
+        }
+    }
+
+    /// The era of that revision.
+    pub fn era(&self) -> Era {
+        self.revision().era()
+    }
+
+    /// Whether the server is spoken to over the old HTTP+SSE transport.
+    pub fn is_http_sse(&self) -> bool {
+        matches!(&self.0.wire, Wire::Legacy(legacy) if legacy.is_http_sse())
+    }
+
+    /// What the server said about itself: the raw result of `server/discover` or `initialize`.
+    pub fn greeting(&self) -> Bytes {
+        match &self.0.wire {
+            Wire::Modern(modern) => modern.greeting.clone(),
+            Wire::Legacy(legacy) => legacy.greeting().map(|(_, raw)| raw).unwrap_or_default(),
+        }
+    }
+
+    /// The server's raw `capabilities` object.
+    pub fn capabilities(&self) -> Option<Bytes> {
+        let greeting = self.greeting();
+        let capabilities = Object::parse(&greeting).ok()?.get("capabilities")?;
+        Some(greeting.slice_ref(capabilities.as_bytes()))
+    }
+
+    /// Ends the session of a legacy server; a modern server has none. Calls of other clones fail
+    /// from then on. A peer that is merely dropped leaves its session to expire.
+    pub async fn close(self) {
+        if let Wire::Legacy(legacy) = &self.0.wire {
+            legacy.close().await;
+        }
+    }
+
+    async fn list(&self, method: &str, field: &'static str) -> Result<Vec<Bytes>, ClientError> {
+        let mut pages = Pages::new(field, &self.0.core.limits);
+        while let Some(params) = pages.next() {
+            pages.take(&self.call(method, &params).await?)?;
+        }
+        Ok(pages.into_items())
+    }
+}

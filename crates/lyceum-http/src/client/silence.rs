@@ -1,0 +1,126 @@
+//! [`Silence`]: gives up a call when nothing has been heard from the server for too long.
+//!
+//! A call may run for hours as long as the server shows life; a handler of ours that is waiting for
+//! a person stops the clock.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::ClientError;
+
+/// The clock of one call.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    limit: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    heard: Instant,
+    n_busy: usize,
+}
+
+/// While it lives, the silence is ours and not the server's.
+pub(crate) struct Busy(Arc<Silence>);
+
+impl Silence {
+    pub(crate) fn new(limit: Duration) -> Arc<Silence> {
+        Arc::new(Silence { limit, state: Mutex::new(State { heard: Instant::now(), n_busy: 0 }) })
+    }
+
+    /// The server said something.
+    pub(crate) fn heard(&self) {
+        self.lock().heard = Instant::now();
+    }
+
+    pub(crate) fn busy(self: &Arc<Silence>) -> Busy {
+        self.lock().n_busy += 1;
+        Busy(Arc::clone(self))
+    }
+
+    /// Runs `call` until it ends or the silence is too long.
+    pub(crate) async fn watch<T>(
+        &self,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        tokio::select! {
+            biased;
+            ended = call => ended,
+            () = self.too_long() => Err(ClientError::Silent(self.limit)),
+        }
+    }
+
+    async fn too_long(&self) {
+        loop {
+            let (heard, busy) = {
+                let state = self.lock();
+                (state.heard, state.n_busy > 0)
+            };
+            // Far enough that no call reaches it, and no sum overflows.
+            let far = Duration::from_secs(60 * 60 * 24 * 365);
+            let end = heard + self.limit.min(far);
+            if busy {
+                tokio::time::sleep(self.limit.min(far)).await;
+            } else if Instant::now() >= end {
+                return;
+            } else {
+                tokio::time::sleep_until(end).await;
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.n_busy -= 1;
+        state.heard = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    async fn sleep(seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    async fn silent_call(seconds: u64) -> Result<(), ClientError> {
+        sleep(seconds).await;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_given_up() {
+        assert!(Silence::new(LIMIT).watch(silent_call(59)).await.is_ok());
+        let ended = Silence::new(LIMIT).watch(silent_call(61)).await;
+        assert!(matches!(ended, Err(ClientError::Silent(LIMIT))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn signs_of_life_and_our_own_work_restart_the_clock() {
+        let silence = Silence::new(LIMIT);
+        let call = async {
+            sleep(59).await;
+            silence.heard();
+            sleep(59).await;
+            let busy = silence.busy();
+            sleep(1000).await;
+            drop(busy);
+            sleep(59).await;
+            Ok(())
+        };
+        assert!(silence.watch(call).await.is_ok());
+    }
+}
