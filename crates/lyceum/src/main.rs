@@ -1,2 +1,36 @@
-//! The `lyceum` binary.
-fn main() {}
+//! The `lyceum` binary: reads the command line, runs one command, reports what went wrong.
+
+mod app;
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod doctor;
+mod logging;
+mod monitoring;
+mod stdout;
+mod welcome;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::config::ConfigError;
+
+/// The configuration is wrong (`EX_CONFIG` of sysexits).
+const EXIT_CONFIG: u8 = 78;
+
+fn main() -> ExitCode {
+    match commands::run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("lyceum: {error:#}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<ConfigError>() { EXIT_CONFIG } else { 1 }
+}

@@ -1,0 +1,131 @@
+//! The command line as plain data. What a command does is in `commands`, what settings mean in
+//! `config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{DialectName, Given, Settings};
+
+/// One door to a team's knowledge and tools that every MCP client, old or new, can walk through.
+///
+/// Without a command, lyceum serves. Every setting can also stand in a TOML file (--config) or in
+/// an environment variable with the prefix LYCEUM_; docs/configuration.md lists them.
+#[derive(Debug, Parser)]
+#[command(name = "lyceum", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) serve: ServeOpts,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve MCP over HTTP (the default).
+    Serve(ServeOpts),
+    /// Serve MCP over standard input and output, for clients that start their servers.
+    Stdio(StdioOpts),
+    /// Say how a request would be answered, and why: JSON, an event stream, or not at all.
+    Explain(ExplainOpts),
+    /// Probe any MCP server over HTTP: what it serves, how it behaves, what to fix.
+    Doctor(DoctorOpts),
+    /// Work with the configuration.
+    Config(ConfigOpts),
+}
+
+/// Where settings come from.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServeOpts {
+    /// Read settings from this TOML file. Environment variables and flags cover what it says.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+}
+
+/// Settings that matter without a network.
+#[derive(Debug, Args)]
+pub(crate) struct StdioOpts {
+    /// Read settings from this TOML file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// What to log on stderr.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<Given<String>>,
+}
+
+/// A request to explain.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainOpts {
+    /// The Accept header; leave it out for a request without one.
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) accept: Option<String>,
+
+    /// The dialect of the endpoint: standard, agent-data, knox, turul or strict.
+    #[arg(long, value_name = "NAME", default_value = "standard")]
+    pub(crate) dialect: DialectName,
+
+    /// The JSON-RPC method that is posted.
+    #[arg(long, value_name = "METHOD", default_value = "tools/call")]
+    pub(crate) method: String,
+
+    /// Explain a GET instead of a POST.
+    #[arg(long, conflicts_with = "method")]
+    pub(crate) get: bool,
+
+    /// As if the endpoint had `sse = false`.
+    #[arg(long)]
+    pub(crate) no_sse: bool,
+}
+
+/// A server to examine.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOpts {
+    /// The server's MCP endpoint, such as http://127.0.0.1:8808/mcp.
+    pub(crate) url: String,
+
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Send this bearer token with every request; `-` reads it from standard input.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+
+    /// Seconds each probe may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=300))]
+    pub(crate) patience: u64,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigOpts {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read and check all settings without serving, and print what would be served.
+    Check(ServeOpts),
+    /// Print the reference of all settings, as docs/configuration.md has it.
+    Reference,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn verify_cli() {
+        Cli::command().debug_assert();
+    }
+}

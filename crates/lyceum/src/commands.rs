@@ -1,0 +1,25 @@
+//! The commands, one file each.
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command};
+use crate::config::Environment;
+
+mod config;
+mod doctor;
+mod explain;
+mod serve;
+mod stdio;
+
+/// Runs the command the user asked for; serving needs no asking.
+pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process();
+    match cli.command {
+        None => serve::run(cli.serve, &environment),
+        Some(Command::Serve(opts)) => serve::run(opts, &environment),
+        Some(Command::Stdio(opts)) => stdio::run(opts, &environment),
+        Some(Command::Explain(opts)) => explain::run(&opts),
+        Some(Command::Doctor(opts)) => doctor::run(&opts),
+        Some(Command::Config(opts)) => config::run(opts, &environment),
+    }
+}

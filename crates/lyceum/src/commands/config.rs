@@ -1,0 +1,30 @@
+//! `lyceum config`: what the settings come to, and what settings there are.
+
+use std::process::ExitCode;
+
+use crate::cli::{ConfigCommand, ConfigOpts, ServeOpts};
+use crate::config::{Config, ConfigError, Environment, reference};
+use crate::stdout::print;
+
+pub(crate) fn run(opts: ConfigOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
+    match opts.command {
+        ConfigCommand::Check(opts) => print(check(opts, environment)?)?,
+        ConfigCommand::Reference => print(reference().trim_end())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(opts: ServeOpts, environment: &Environment) -> Result<String, ConfigError> {
+    let config = Config::load(opts.settings, opts.config.as_deref(), environment)?;
+    let mut lines = vec![
+        format!("listen    {}", config.listen()?),
+        format!("data      {}", config.data.display()),
+    ];
+    let endpoints = config.endpoints.iter().map(|endpoint| endpoint.summary());
+    lines.extend(endpoints.map(|summary| format!("endpoint  {summary}")));
+    let strangers = environment.strangers();
+    let note = |name: &&str| format!("note      {name} is set but is not a setting");
+    lines.extend(strangers.iter().map(note));
+    lines.push("ok".to_owned());
+    Ok(lines.join("\n"))
+}

@@ -1,0 +1,158 @@
+//! The configuration: plain data, checked in full before a port is bound.
+//!
+//! Four layers, each covering the one before: built-in defaults, the file, the environment, the
+//! command line. Reading them is `document`'s and `environment`'s business, judging them is this
+//! file's and `endpoint`'s; nothing here opens a socket or creates a file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use lyceum_http::Limits;
+use lyceum_http::guard::{HostPolicy, OriginPolicy};
+use tokio::time::Duration;
+use tracing_subscriber::EnvFilter;
+
+mod document;
+mod endpoint;
+mod environment;
+mod error;
+mod given;
+mod keys;
+mod limits;
+mod reference;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(crate) use endpoint::Endpoint;
+pub(crate) use environment::{CONFIG, Environment};
+pub(crate) use error::ConfigError;
+pub(crate) use given::Given;
+pub(crate) use reference::reference;
+pub(crate) use settings::Settings;
+pub(crate) use values::DialectName;
+
+use given::Layer;
+use values::Listen;
+
+/// Everything a server needs to know before it starts.
+#[derive(Debug)]
+pub(crate) struct Config {
+    listen: Given<Listen>,
+    /// Whether the operator accepts that strangers are served.
+    open_to_all: bool,
+    pub(crate) data: PathBuf,
+    pub(crate) hosts: HostPolicy,
+    pub(crate) origins: OriginPolicy,
+    pub(crate) log: String,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) limits: Limits,
+    pub(crate) drain: Duration,
+}
+
+impl Config {
+    /// Reads all layers and checks the result.
+    pub(crate) fn load(
+        flags: Settings,
+        file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let mut settings = document::defaults();
+        if let Some(path) = file.or(environment.get(CONFIG).map(Path::new)) {
+            settings.cover(document::file(path)?);
+        }
+        settings.cover(environment.settings()?);
+        settings.cover(flags);
+        Self::check(settings, environment)
+    }
+
+    fn check(settings: Settings, environment: &Environment) -> Result<Self, ConfigError> {
+        let listen = required(settings.listen);
+        let sse = required(settings.sse).value;
+        let dialect = settings.preset.as_ref().map(|preset| preset.value.dialect());
+        let (limits, drain) = limits::check(settings.limits);
+        Ok(Self {
+            open_to_all: required(settings.i_know_unauthenticated).value,
+            data: data(settings.data, environment)?,
+            hosts: hosts(listen.value.0, &required(settings.hosts))?,
+            origins: origins(&required(settings.origins))?,
+            log: log(required(settings.log))?,
+            endpoints: endpoint::check(settings.endpoint, dialect, sse)?,
+            listen,
+            limits,
+            drain,
+        })
+    }
+
+    /// The address to listen on, unless it would let strangers in and nobody accepted that.
+    pub(crate) fn listen(&self) -> Result<SocketAddr, ConfigError> {
+        if self.is_public() && !self.open_to_all {
+            return Err(ConfigError::at(&self.listen.source, refusal(self.listen.value.0)));
+        }
+        Ok(self.listen.value.0)
+    }
+
+    /// Whether other machines can reach the server.
+    pub(crate) fn is_public(&self) -> bool {
+        !self.listen.value.0.ip().is_loopback()
+    }
+}
+
+/// Unwraps a setting the defaults give.
+fn required<T>(setting: Option<Given<T>>) -> Given<T> {
+    setting.expect("defaults.toml has this key")
+}
+
+fn refusal(listen: SocketAddr) -> String {
+    format!(
+        "{listen} can be reached from other machines and nobody has to authenticate; listen on \
+         127.0.0.1:{port} (and put an authenticating proxy in front), or accept the risk with \
+         --i-know-unauthenticated",
+        port = listen.port()
+    )
+}
+
+fn data(data: Option<Given<PathBuf>>, environment: &Environment) -> Result<PathBuf, ConfigError> {
+    match data {
+        Some(given) if given.value.as_os_str().is_empty() => {
+            Err(ConfigError::at(&given.source, "data is empty; name a directory"))
+        }
+        Some(given) => Ok(given.value),
+        None => environment.data_home().ok_or_else(|| {
+            ConfigError::new("there is no home directory to keep data in; name one with --data DIR")
+        }),
+    }
+}
+
+fn hosts(listen: SocketAddr, hosts: &Given<Vec<String>>) -> Result<HostPolicy, ConfigError> {
+    let mut policy = HostPolicy::for_bind(listen);
+    for host in &hosts.value {
+        policy.allow(host).map_err(|error| ConfigError::at(&hosts.source, error.to_string()))?;
+    }
+    Ok(policy)
+}
+
+fn origins(origins: &Given<Vec<String>>) -> Result<OriginPolicy, ConfigError> {
+    let mut policy = OriginPolicy::loopback();
+    for origin in &origins.value {
+        policy
+            .allow(origin)
+            .map_err(|error| ConfigError::at(&origins.source, error.to_string()))?;
+    }
+    Ok(policy)
+}
+
+fn log(log: Given<String>) -> Result<String, ConfigError> {
+    match EnvFilter::try_new(&log.value) {
+        Ok(_) => Ok(log.value),
+        Err(_) => Err(ConfigError::at(
+            &log.source,
+            format!(
+                "{:?} is no log filter; write error, warn, info, debug or trace, or a list such as \
+                 info,lyceum_http=debug",
+                log.value
+            ),
+        )),
+    }
+}

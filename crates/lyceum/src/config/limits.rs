@@ -1,0 +1,35 @@
+//! The limits as the transport wants them.
+
+use lyceum_http::Limits;
+use tokio::time::Duration;
+
+use crate::config::given::Given;
+use crate::config::required;
+use crate::config::settings::{LimitSettings, Positive};
+
+/// The transport's limits, and how long a drain may take.
+pub(crate) fn check(settings: LimitSettings) -> (Limits, Duration) {
+    let limits = Limits {
+        body_bytes: count(settings.body_bytes),
+        body_idle: seconds(settings.body_idle_seconds),
+        body_total: seconds(settings.body_total_seconds),
+        stream_bytes: count(settings.stream_bytes),
+        replay_bytes: count(settings.replay_bytes),
+        sessions: count(settings.sessions),
+        streams_per_session: count(settings.streams_per_session),
+        session_idle: seconds(settings.session_idle_seconds),
+        session_lifetime: seconds(settings.session_lifetime_seconds),
+        keep_alive: seconds(settings.keep_alive_seconds),
+        question: seconds(settings.question_seconds),
+        ..Limits::default()
+    };
+    (limits, seconds(settings.drain_seconds))
+}
+
+fn count(setting: Option<Given<Positive>>) -> usize {
+    required(setting).value.get() as usize
+}
+
+fn seconds(setting: Option<Given<Positive>>) -> Duration {
+    Duration::from_secs(u64::from(required(setting).value.get()))
+}

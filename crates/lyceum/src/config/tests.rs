@@ -1,0 +1,250 @@
+//! What settings come to, and the exact words of every refusal.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use lyceum_http::dialect::Dialect;
+
+use super::*;
+use crate::cli::Cli;
+
+const HOME: (&str, &str) = ("HOME", "/nobody");
+
+/// Loads `file` and `variables` under `flags`.
+fn load(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Config, ConfigError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lyceum.toml");
+    std::fs::write(&path, file).unwrap();
+    let cli = Cli::parse_from([&["lyceum"], flags].concat());
+    let environment = Environment::made_of(&[&[HOME], variables].concat());
+    Config::load(cli.serve.settings, Some(&path), &environment).and_then(|config| {
+        config.listen()?;
+        Ok(config)
+    })
+}
+
+/// What `load` refuses with, the directory of the file left out.
+fn refused(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> String {
+    let error = load(file, variables, flags).expect_err("a refusal").to_string();
+    match error.split_once("lyceum.toml:") {
+        Some((_, rest)) => format!("lyceum.toml:{rest}"),
+        None => error,
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_line_and_fix() {
+    let rows: &[(&str, &str)] = &[
+        (
+            "lisen = \"127.0.0.1:1\"",
+            "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
+             `log`, `i_know_unauthenticated`, `hosts`, `origins`, `endpoint`, `limits`",
+        ),
+        (
+            "\nlisten = \"8808\"",
+            "lyceum.toml:2: \"8808\" is not an address; write IP:PORT, such as 127.0.0.1:8808 or \
+             [::1]:8808",
+        ),
+        ("\n\nlisten = 8808", "lyceum.toml:3: invalid type: integer `8808`, expected a string"),
+        (
+            "listen = \"0.0.0.0:80\"",
+            "lyceum.toml:1: 0.0.0.0:80 can be reached from other machines and nobody has to \
+             authenticate; listen on 127.0.0.1:80 (and put an authenticating proxy in front), or \
+             accept the risk with --i-know-unauthenticated",
+        ),
+        (
+            "preset = \"lax\"",
+            "lyceum.toml:1: unknown preset \"lax\"; write one of strict, agent-data, knox",
+        ),
+        (
+            "[[endpoint]]\npath = \"/a\"\ndialect = \"klingon\"",
+            "lyceum.toml:3: unknown dialect \"klingon\"; write one of standard, agent-data, knox, \
+             turul, strict",
+        ),
+        ("[[endpoint]]\nsse = true", "lyceum.toml:1: missing key `path`"),
+        (
+            "[[endpoint]]\npath = \"/a\"\nsee = true",
+            "lyceum.toml:3: unknown key `see`, expected one of `path`, `dialect`, `sse`, `explain`, \
+             `tools`, `http_sse`",
+        ),
+        (
+            "[[endpoint]]\npath = \"mcp\"",
+            "lyceum.toml:2: \"mcp\" is no path for an endpoint; write one like \"/mcp\": a leading \
+             slash, then letters, digits, - . _ ~ and single slashes, none at the end",
+        ),
+        (
+            "[[endpoint]]\npath = \"/metrics\"",
+            "lyceum.toml:2: /metrics belongs to the metrics; choose another path",
+        ),
+        (
+            "[[endpoint]]\npath = \"/a\"\n[[endpoint]]\npath = \"/a\"",
+            "lyceum.toml:4: /a belongs to another endpoint; choose another path",
+        ),
+        (
+            "[[endpoint]]\npath = \"/a\"\nhttp_sse = true\n[[endpoint]]\npath = \"/b\"\nhttp_sse = true",
+            "lyceum.toml:6: /a has http_sse already; remove it here or there",
+        ),
+        (
+            "[[endpoint]]\npath = \"/a\"\ntools = [\"\"]",
+            "lyceum.toml:3: a tool's name cannot be empty; write \"*\" for all tools",
+        ),
+        (
+            "[limits]\nbody_bytes = 0",
+            "lyceum.toml:2: invalid value: integer `0`, expected a whole number from 1 to \
+             4294967295",
+        ),
+        (
+            "log = \"lyceum=loud\"",
+            "lyceum.toml:1: \"lyceum=loud\" is no log filter; write error, warn, info, debug or \
+             trace, or a list such as info,lyceum_http=debug",
+        ),
+        ("hosts = [\"http://a\"]", "lyceum.toml:1: \"http://a\" is not a host, host:port or *"),
+        (
+            "origins = [\"app.example.org\"]",
+            "lyceum.toml:1: \"app.example.org\" is not an origin such as https://app.example.com",
+        ),
+        ("data = \"\"", "lyceum.toml:1: data is empty; name a directory"),
+        ("sse = yes", "lyceum.toml:1: string values must be quoted, expected literal string"),
+    ];
+    for (file, expected) in rows {
+        assert_eq!(refused(file, &[], &[]), *expected, "{file}");
+    }
+}
+
+#[test]
+fn bad_variables_are_refused_by_name() {
+    let rows: &[(&str, &str, &str)] = &[
+        (
+            "LYCEUM_LISTEN",
+            "localhost",
+            "LYCEUM_LISTEN: \"localhost\" is not an address; write IP:PORT, such as 127.0.0.1:8808 \
+             or [::1]:8808",
+        ),
+        (
+            "LYCEUM_LIMITS_SESSIONS",
+            "many",
+            "LYCEUM_LIMITS_SESSIONS: string values must be quoted, expected literal string",
+        ),
+        (
+            "LYCEUM_ENDPOINT",
+            "[{ path = \"/mcp\", dialect = \"x\" }]",
+            "LYCEUM_ENDPOINT: unknown dialect \"x\"; write one of standard, agent-data, knox, turul, \
+             strict",
+        ),
+        (
+            "LYCEUM_LISTEN",
+            "[::]:8808",
+            "LYCEUM_LISTEN: [::]:8808 can be reached from other machines and nobody has to \
+             authenticate; listen on 127.0.0.1:8808 (and put an authenticating proxy in front), or \
+             accept the risk with --i-know-unauthenticated",
+        ),
+    ];
+    for (name, value, expected) in rows {
+        assert_eq!(refused("", &[(name, value)], &[]), *expected, "{name}={value}");
+    }
+}
+
+#[test]
+fn missing_file_is_refused() {
+    let environment = Environment::made_of(&[HOME, (CONFIG, "/no/such.toml")]);
+    let error = Config::load(Settings::default(), None, &environment).expect_err("no file");
+    assert!(error.to_string().starts_with("cannot read configuration /no/such.toml: "), "{error}");
+}
+
+#[test]
+fn nothing_set_serves_mcp_to_every_client_on_loopback() {
+    let config = load("", &[], &[]).unwrap();
+    assert_eq!(config.listen().unwrap().to_string(), "127.0.0.1:8808");
+    assert_eq!(config.data, PathBuf::from("/nobody/.local/share/lyceum"));
+    let summary: Vec<String> = config.endpoints.iter().map(Endpoint::summary).collect();
+    assert_eq!(summary, ["/mcp (standard, also on /sse and /messages)"]);
+    let limits = Limits::default();
+    assert_eq!(config.limits.body_bytes, limits.body_bytes);
+    assert_eq!(config.limits.session_lifetime, limits.session_lifetime);
+    assert_eq!(config.limits.replay_bytes, limits.replay_bytes);
+}
+
+#[test]
+fn later_layers_cover_earlier_ones() {
+    let file = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nsse = true\n[limits]\nsessions = 7";
+    let variables = [("LYCEUM_LISTEN", "127.0.0.1:2"), ("LYCEUM_DATA", "/variable")];
+    let config = load(file, &variables, &["--listen", "127.0.0.1:3", "--no-sse"]).unwrap();
+    assert_eq!(config.listen().unwrap().port(), 3);
+    assert_eq!(config.data, PathBuf::from("/variable"));
+    assert!(!config.endpoints[0].sse);
+    assert_eq!(config.limits.sessions, 7);
+    assert_eq!(config.limits.streams_per_session, Limits::default().streams_per_session);
+}
+
+#[test]
+fn every_setting_has_a_variable() {
+    let variables = [
+        ("LYCEUM_LISTEN", "localhost:0"),
+        ("LYCEUM_DATA", "/d"),
+        ("LYCEUM_PRESET", "knox"),
+        ("LYCEUM_SSE", "false"),
+        ("LYCEUM_LOG", "debug,hyper=warn"),
+        ("LYCEUM_HOSTS", "a.example, b.example:8443"),
+        ("LYCEUM_ORIGINS", "https://app.example.org"),
+        ("LYCEUM_ENDPOINT", "[{ path = \"/a\", tools = [\"x*\"] }, { path = \"/b\" }]"),
+        ("LYCEUM_LIMITS_DRAIN_SECONDS", "3"),
+        ("LYCEUM_I_KNOW_UNAUTHENTICATED", "true"),
+    ];
+    let config = load("", &variables, &[]).unwrap();
+    assert_eq!(config.endpoints.len(), 2);
+    assert_eq!(config.endpoints[0].dialect, Dialect::Knox);
+    assert!(config.endpoints[0].offers("xylophone") && !config.endpoints[0].offers("echo"));
+    assert!(config.endpoints[1].offers("echo"));
+    assert_eq!(config.drain, Duration::from_secs(3));
+    let known: Vec<String> = keys::keys().iter().map(keys::Key::variable).collect();
+    for (name, _) in variables {
+        assert!(known.iter().any(|known| known == name), "{name} is not in the reference");
+    }
+}
+
+#[test]
+fn presets_set_the_dialect_of_endpoints_that_name_none() {
+    let summary = |file: &str, flags: &[&str]| {
+        let config = load(file, &[], flags).unwrap();
+        config.endpoints.iter().map(Endpoint::summary).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(summary("", &["--preset", "strict"]), "/mcp (strict)");
+    assert_eq!(summary("", &["--preset", "agent-data"]), "/mcp (agent-data)");
+    assert_eq!(summary("", &["--preset", "knox"]), "/mcp (knox)");
+    let file = "[[endpoint]]\npath = \"/a\"\n[[endpoint]]\npath = \"/b\"\ndialect = \"turul\"";
+    assert_eq!(summary(file, &["--preset", "strict"]), "/a (strict); /b (turul)");
+    assert_eq!(summary(file, &["--no-sse"]), "/a (standard, JSON only); /b (turul, JSON only)");
+}
+
+#[test]
+fn public_address_needs_consent() {
+    let consent = ["--listen", "0.0.0.0:80", "--i-know-unauthenticated"];
+    assert!(load("", &[], &consent).unwrap().is_public());
+    assert!(load("", &[], &["--listen", "[::1]:80"]).is_ok());
+    assert!(
+        refused("", &[], &["--listen", "10.0.0.1:80"]).starts_with("command line: 10.0.0.1:80")
+    );
+}
+
+#[test]
+fn data_goes_where_the_desktop_says() {
+    let data = |variables: &[(&str, &str)]| {
+        let environment = Environment::made_of(variables);
+        Config::load(Settings::default(), None, &environment).map(|config| config.data)
+    };
+    assert_eq!(data(&[HOME, ("XDG_DATA_HOME", "/x")]).unwrap(), PathBuf::from("/x/lyceum"));
+    let relative = [HOME, ("XDG_DATA_HOME", "x")];
+    assert_eq!(data(&relative).unwrap(), PathBuf::from("/nobody/.local/share/lyceum"));
+    let error = data(&[]).expect_err("nowhere").to_string();
+    assert_eq!(error, "there is no home directory to keep data in; name one with --data DIR");
+}
+
+#[test]
+fn reference_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == reference(),
+        "run `cargo run -- config reference > docs/configuration.md` and commit it"
+    );
+}

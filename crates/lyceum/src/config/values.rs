@@ -1,0 +1,180 @@
+//! The values settings are made of: each is read from text, and says what it wanted when it cannot.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use lyceum_http::dialect::Dialect;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+/// An address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listen(pub(crate) SocketAddr);
+
+/// A dialect, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DialectName(pub(crate) Dialect);
+
+/// A ready-made configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preset {
+    /// What the official SDKs' servers demand.
+    Strict,
+    /// What clients of agent-data know.
+    AgentData,
+    /// What clients of Knox know.
+    Knox,
+}
+
+/// A name with `*` for any run of characters and `?` for any one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Glob(String);
+
+impl Preset {
+    /// The dialect of endpoints that name none.
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Self::Strict => Dialect::Strict,
+            Self::AgentData => Dialect::AgentData,
+            Self::Knox => Dialect::Knox,
+        }
+    }
+}
+
+impl Glob {
+    /// Whether `name` fits. Linear in `name` times the number of stars.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let (glob, name): (Vec<char>, Vec<char>) =
+            (self.0.chars().collect(), name.chars().collect());
+        let (mut g, mut n) = (0, 0);
+        // Where to go on when a later character does not fit: after the last star, one further.
+        let mut retry: Option<(usize, usize)> = None;
+        while n < name.len() {
+            match glob.get(g) {
+                Some('*') => {
+                    retry = Some((g + 1, n));
+                    g += 1;
+                }
+                Some(&c) if c == '?' || c == name[n] => {
+                    g += 1;
+                    n += 1;
+                }
+                _ => {
+                    let Some((after_star, from)) = retry else { return false };
+                    retry = Some((after_star, from + 1));
+                    (g, n) = (after_star, from + 1);
+                }
+            }
+        }
+        glob[g..].iter().all(|&c| c == '*')
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(Ok(port)) = text.strip_prefix("localhost:").map(str::parse) {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        text.parse().map(Self).map_err(|_| {
+            format!(
+                "{text:?} is not an address; write IP:PORT, such as 127.0.0.1:8808 or [::1]:8808"
+            )
+        })
+    }
+}
+
+impl FromStr for DialectName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map(Self)
+            .map_err(|error: lyceum_http::dialect::UnknownDialect| error.to_string())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "strict" => Ok(Self::Strict),
+            "agent-data" => Ok(Self::AgentData),
+            "knox" => Ok(Self::Knox),
+            _ => Err(format!("unknown preset {text:?}; write one of strict, agent-data, knox")),
+        }
+    }
+}
+
+impl FromStr for Glob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("a tool's name cannot be empty; write \"*\" for all tools".to_owned());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads each type from a TOML string by its `FromStr`, and describes it as a string.
+macro_rules! from_text {
+    ($($type:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string" })
+            }
+        }
+    )*};
+}
+from_text!(Listen, DialectName, Preset, Glob);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_whole_names() {
+        let rows: &[(&str, &str, bool)] = &[
+            ("echo", "echo", true),
+            ("echo", "echo2", false),
+            ("*", "anything", true),
+            ("search_*", "search_knowledge", true),
+            ("search_*", "research_x", false),
+            ("*_doc*", "list_documents", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "axxbyy", false),
+            ("?cho", "echo", true),
+            ("?cho", "cho", false),
+            ("**", "", true),
+        ];
+        for &(glob, name, expected) in rows {
+            let glob: Glob = glob.parse().unwrap();
+            assert_eq!(glob.matches(name), expected, "{glob} against {name}");
+        }
+    }
+}
