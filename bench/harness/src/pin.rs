@@ -25,8 +25,8 @@ pub(crate) fn to_load_core() -> anyhow::Result<()> {
         return Ok(());
     }
     ensure!(enough || hard >= OPEN_FILES, "{OPEN_FILES} open files are needed, {hard} allowed");
-    let cores = std::thread::available_parallelism()?;
-    ensure!(cores.get() > LOAD_CORE, "two cores are needed: one for the server, one for the load");
+    procfs::core_seconds(LOAD_CORE)
+        .context("two cores are needed: one for the server, one for the load")?;
     let mut restart = Command::new("prlimit");
     restart.arg(format!("--nofile={}:{hard}", soft.max(OPEN_FILES)));
     restart.args(on_core(LOAD_CORE));
