@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use lyceum_http::random;
 use lyceum_wire::Revision;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use crate::error::{Capability, ToolError};
 use crate::json::{Object, array, number, object};
 use crate::schema::Schema;
 use crate::since;
+use crate::tasks::RELATED_TASK;
 
 /// One question, under the key its answer comes back with.
 #[derive(Debug, Clone)]
@@ -161,27 +163,41 @@ impl Ask {
         }
     }
 
-    /// The request's params; `id` names this elicitation where the revision wants that.
-    pub(crate) fn params(&self, revision: Revision, id: &str) -> Vec<u8> {
-        object(|params| match &self.question {
+    /// The request's params, on behalf of a task if there is one.
+    pub(crate) fn params(&self, revision: Revision, task: Option<&str>) -> Vec<u8> {
+        object(|params| {
+            self.write_params(params, revision);
+            if let Some(task) = task {
+                let mut meta = Object::open(params.member("_meta"));
+                let mut related = Object::open(meta.member(RELATED_TASK));
+                related.field("taskId", task);
+                related.close();
+                meta.close();
+            }
+        })
+    }
+
+    fn write_params(&self, params: &mut Object<'_>, revision: Revision) {
+        match &self.question {
             Question::Form { message, schema } => {
                 params.field("message", message).raw("requestedSchema", schema.as_str().as_bytes());
             }
             Question::Url { message, url } => {
                 params.field("mode", "url").field("message", message).field("url", url);
                 if revision < since::MODERN {
-                    params.field("elicitationId", id);
+                    let id = u128::from_be_bytes(random());
+                    params.field("elicitationId", &format!("{id:032x}"));
                 }
             }
             Question::Sample(sampling) => sampling.write(params, revision),
             Question::Roots => {}
-        })
+        }
     }
 
     /// Writes the question as a value of `inputRequests`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut request = Object::open(out);
-        request.field("method", self.method()).raw("params", &self.params(since::MODERN, ""));
+        request.field("method", self.method()).raw("params", &self.params(since::MODERN, None));
         request.close();
     }
 

@@ -13,6 +13,7 @@ use crate::prompt::Prompt;
 use crate::resource::Resource;
 use crate::server::{Inner, Server};
 use crate::shelf::Shelf;
+use crate::tasks::Store;
 use crate::template::ResourceTemplate;
 use crate::tool::Tool;
 
@@ -20,6 +21,9 @@ use crate::tool::Tool;
 const PAGE_SIZE: usize = 1000;
 /// How long clients may reuse a list they were not told to fetch again.
 const LIST_TTL: Duration = Duration::from_secs(60);
+
+/// How long a task is kept after its start, unless the client asks for another time.
+const TASK_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// A server in the making.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub struct Builder {
     instructions: Option<String>,
     list_cache: Cache,
     page_size: usize,
+    task_ttl: Duration,
     tools: Shelf<Tool>,
     resources: Shelf<Resource>,
     templates: Shelf<ResourceTemplate>,
@@ -42,6 +47,7 @@ impl Builder {
             instructions: None,
             list_cache: Cache::private(LIST_TTL),
             page_size: PAGE_SIZE,
+            task_ttl: TASK_TTL,
             tools: Shelf::default(),
             resources: Shelf::default(),
             templates: Shelf::default(),
@@ -91,6 +97,12 @@ impl Builder {
         self
     }
 
+    /// How long a task is kept after its start, unless the client asks for another time.
+    pub fn task_ttl(mut self, ttl: Duration) -> Self {
+        self.task_ttl = ttl;
+        self
+    }
+
     /// Adds a tool, or replaces the one of that name.
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools = self.tools.with(Arc::new(tool));
@@ -128,6 +140,7 @@ impl Builder {
             templates: ArcSwap::from_pointee(self.templates),
             prompts: ArcSwap::from_pointee(self.prompts),
             changes: Changes::default(),
+            tasks: Store::new(self.task_ttl),
         }))
     }
 }

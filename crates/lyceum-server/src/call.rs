@@ -6,6 +6,8 @@
 //! so before it changes anything.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
 
 use lyceum_http::{Context, Principal};
 use lyceum_wire::{ClientCapabilities, Era, LogLevel, Request, Revision, RpcError};
@@ -15,12 +17,14 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::ask::{Answers, Ask, Elicited, Root, Sampled, Sampling};
+use crate::changes::Change;
 use crate::error::{Capability, ToolError};
 use crate::json::{number, object};
 use crate::rounds::Rounds;
 use crate::schema::Schema;
 use crate::server::Server;
 use crate::since;
+use crate::tasks::{Owner, Task, TaskCell};
 
 /// One call in progress.
 pub struct Call {
@@ -28,6 +32,8 @@ pub struct Call {
     pub(crate) request: Request,
     pub(crate) server: Server,
     rounds: Rounds,
+    /// Where the task is, or will be; `None` when the call cannot become one.
+    task: Option<TaskCell>,
 }
 
 impl Call {
@@ -38,7 +44,13 @@ impl Call {
             Era::Modern => Rounds::read(&request, &cx)?,
             Era::Legacy => Rounds::default(),
         };
-        Ok(Self { cx, request, server, rounds })
+        Ok(Self { cx, request, server, rounds, task: None })
+    }
+
+    /// The same call with a place for its task.
+    pub(crate) fn with_task(mut self, task: TaskCell) -> Self {
+        self.task = Some(task);
+        self
     }
 
     /// The server this call runs on.
@@ -93,6 +105,10 @@ impl Call {
     }
 
     async fn send_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if let Some(task) = self.task() {
+            // The answer is out: whoever follows the task reads the message in its status.
+            return message.into_iter().for_each(|message| task.describe(message));
+        }
         let Some(token) = &self.cx.progress_token else { return };
         if !progress.is_finite() {
             return;
@@ -111,7 +127,7 @@ impl Call {
 
     /// Sends a log message; nothing happens unless the client asked for messages of this level.
     pub async fn log<T: Serialize>(&self, level: LogLevel, logger: &str, data: &T) {
-        if !self.wants_log(level) {
+        if self.task().is_some() || !self.wants_log(level) {
             return;
         }
         let Ok(data) = serde_json::to_vec(data) else { return };
@@ -138,6 +154,28 @@ impl Call {
     /// for the result. Returns whether that was possible.
     pub fn release(&self) -> bool {
         self.cx.outlet.release()
+    }
+
+    /// Goes on in the background, as a task, if the client can follow one; returns whether it does.
+    /// What is asked from here on is asked through the task. For tools made with
+    /// [`Tool::task_on_demand`](crate::Tool::task_on_demand).
+    ///
+    /// # Errors
+    /// When there are too many tasks.
+    pub async fn become_task(&self) -> Result<bool, ToolError> {
+        let Some(cell) = &self.task else { return Ok(false) };
+        if cell.get().is_none() {
+            let task = self.server.0.tasks.create(Owner::of(&self.cx), None)?;
+            // Nobody else sets it: the function runs in one place at a time.
+            let _ = cell.set(task);
+            // Whoever runs the function sees the task when it next pauses, and answers the client.
+            tokio::task::yield_now().await;
+        }
+        Ok(true)
+    }
+
+    fn task(&self) -> Option<&Arc<Task>> {
+        self.task.as_ref()?.get()
     }
 
     /// What [`Call::set_state`] kept in an earlier round of this call.
@@ -216,9 +254,10 @@ impl Call {
         for ask in &asks {
             self.require(ask.capability())?;
         }
-        match self.cx.era() {
-            Era::Modern => self.answers_of_earlier_rounds(asks),
-            Era::Legacy => self.ask_and_wait(asks).await,
+        match (self.task(), self.cx.era()) {
+            (Some(task), _) => self.ask_through_task(task, asks).await,
+            (None, Era::Modern) => self.answers_of_earlier_rounds(asks),
+            (None, Era::Legacy) => self.ask_and_wait(asks).await,
         }
     }
 
@@ -241,10 +280,45 @@ impl Call {
         Err(self.rounds.interrupt(open, &self.request, &self.cx))
     }
 
+    /// Asks everything at once and waits for all answers, in whatever order they come.
+    async fn ask_through_task(&self, task: &Task, asks: Vec<Ask>) -> Result<Answers, ToolError> {
+        let tell = || self.server.0.changes.tell(&Change::Task(task.id().to_owned()));
+        let mut answers = BTreeMap::new();
+        let mut open = Vec::new();
+        for ask in asks {
+            match self.rounds.answer(&ask) {
+                Some(answer) => drop(answers.insert(ask.key().to_owned(), answer)),
+                None => open.push((ask.key().to_owned(), Box::pin(task.ask(ask, tell)))),
+            }
+        }
+        // Each question is seen once its future was polled, so all are polled before any is awaited.
+        std::future::poll_fn(|cx| {
+            let mut failed = None;
+            open.retain_mut(|(key, asking)| match asking.as_mut().poll(cx) {
+                Poll::Ready(Ok(answer)) => {
+                    answers.insert(std::mem::take(key), answer);
+                    false
+                }
+                Poll::Ready(Err(error)) => {
+                    failed = Some(error);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            match failed {
+                Some(error) => Poll::Ready(Err(refused(error))),
+                None if open.is_empty() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
+            }
+        })
+        .await?;
+        Ok(Answers(answers))
+    }
+
     async fn ask_and_wait(&self, asks: Vec<Ask>) -> Result<Answers, ToolError> {
         let mut answers = BTreeMap::new();
         for ask in asks {
-            let params = ask.params(self.revision(), ask.key());
+            let params = ask.params(self.revision(), None);
             let answer = self.cx.ask(ask.method(), &params).await.map_err(refused)?;
             let answer: Box<RawValue> = serde_json::from_slice(&answer)?;
             if !ask.accepts(&answer) {

@@ -7,7 +7,7 @@ use lyceum_wire::{Era, ParamHeaders, Request, RpcError};
 
 use crate::server::Server;
 use crate::shelf::{Listed, Shelf};
-use crate::{completion, discover, legacy, listen, prompt, resource_read, tool_call};
+use crate::{completion, discover, legacy, listen, prompt, resource_read, tasks, tool_call};
 
 impl Handler for Server {
     async fn call(&self, request: Request, cx: Context) -> Result<Outcome, RpcError> {
@@ -22,7 +22,10 @@ impl Handler for Server {
             ("completion/complete", _) => completion::complete(self, &request, &cx).await,
             ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
             ("subscriptions/listen", Era::Modern) => listen::listen(self, &request, &cx).await,
-            (_, Era::Legacy) => legacy::call(self, &request, &cx),
+            ("tasks/get", Era::Modern) => tasks::get(self, &request, &cx),
+            ("tasks/update", Era::Modern) => tasks::update(self, &request, &cx),
+            ("tasks/cancel", Era::Modern) => tasks::cancel(self, &request, &cx),
+            (_, Era::Legacy) => legacy::call(self, &request, &cx).await,
             (method, Era::Modern) => Err(RpcError::method_not_found(method)),
         }
     }

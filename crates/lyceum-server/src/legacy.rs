@@ -3,23 +3,38 @@
 //! Nothing outside this folder depends on it but `dispatch`.
 
 mod initialize;
+mod tasks;
 
 use lyceum_http::{Context, Outcome, Session};
 use lyceum_wire::{LogLevel, Member, Request, RpcError};
 
 use crate::resource_read::{exists, uri};
 use crate::server::Server;
+use crate::since;
+
+pub(crate) use tasks::created as task_created;
 
 /// Answers what no method common to both eras answered.
-pub(crate) fn call(server: &Server, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
+pub(crate) async fn call(
+    server: &Server,
+    request: &Request,
+    cx: &Context,
+) -> Result<Outcome, RpcError> {
     match request.method.as_str() {
         "initialize" => Ok(initialize::initialize(server, cx)),
         "ping" => Ok(empty()),
         "logging/setLevel" => set_level(request, cx),
         "resources/subscribe" if server.offer().resources => subscribe(server, request, cx),
         "resources/unsubscribe" if server.offer().resources => unsubscribe(request, cx),
+        method if method.starts_with("tasks/") && has_tasks(server, cx) => {
+            tasks::call(server, request, cx).await
+        }
         method => Err(RpcError::method_not_found(method)),
     }
+}
+
+fn has_tasks(server: &Server, cx: &Context) -> bool {
+    cx.revision == since::CORE_TASKS && server.offer().tasks
 }
 
 fn set_level(request: &Request, cx: &Context) -> Result<Outcome, RpcError> {

@@ -54,6 +54,7 @@ mod server;
 mod shelf;
 mod since;
 pub mod stdio;
+mod tasks;
 mod template;
 mod tool;
 mod tool_call;

@@ -12,6 +12,7 @@ use crate::error::Capability;
 use crate::json::{Object, object};
 use crate::resource_read::exists;
 use crate::server::Server;
+use crate::tasks::{self, Owner};
 
 /// The `_meta` key that says which stream a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -53,7 +54,7 @@ pub(crate) async fn listen(
     }
     while let Some(changes) = listening.next().await {
         for change in changes {
-            if let Some(message) = message(server, &change, &request.id) {
+            if let Some(message) = message(server, &change, &request.id, cx) {
                 cx.outlet.send(message).await;
             }
         }
@@ -84,7 +85,9 @@ impl Filter {
         wanted.extend(lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, change)| change));
         let uris = self.resource_subscriptions.into_iter().take(MAX_WATCHED);
         wanted.extend(uris.filter(|uri| exists(server, uri)).map(Change::Resource));
-        let _ = cx;
+        let (owner, tasks) = (Owner::of(cx), &server.0.tasks);
+        let ids = self.task_ids.into_iter().flatten().take(MAX_WATCHED);
+        wanted.extend(ids.filter(|id| tasks.get(id, &owner).is_some()).map(Change::Task));
         wanted
     }
 }
@@ -123,19 +126,21 @@ fn acknowledgement(wanted: &BTreeSet<Change>, id: &Id) -> Bytes {
     encode::notification("notifications/subscriptions/acknowledged", Some(&params))
 }
 
-fn message(server: &Server, change: &Change, id: &Id) -> Option<Bytes> {
-    let params = match change {
-        Change::Task(_) => {
-            let _ = server;
-            return None;
+/// The notification of a change; `None` when there is nothing to tell any more.
+fn message(server: &Server, change: &Change, id: &Id, cx: &Context) -> Option<Bytes> {
+    if let Change::Task(task) = change {
+        let task = server.0.tasks.get(task, &Owner::of(cx))?;
+        let meta = object(|meta| {
+            meta.raw(SUBSCRIPTION_ID, id.as_bytes());
+        });
+        return Some(tasks::notification(&task, &meta));
+    }
+    let params = object(|params| {
+        if let Change::Resource(uri) = change {
+            params.field("uri", uri);
         }
-        change => object(|params| {
-            if let Change::Resource(uri) = change {
-                params.field("uri", uri);
-            }
-            write_meta(params, id);
-        }),
-    };
+        write_meta(params, id);
+    });
     Some(encode::notification(change.method(), Some(&params)))
 }
 

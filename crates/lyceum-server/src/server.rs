@@ -14,6 +14,7 @@ use crate::identity::Identity;
 use crate::prompt::Prompt;
 use crate::resource::Resource;
 use crate::shelf::{Listed, Presentation, Shelf};
+use crate::tasks::Store;
 use crate::template::ResourceTemplate;
 use crate::tool::{TaskSupport, Tool};
 
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) templates: ArcSwap<Shelf<ResourceTemplate>>,
     pub(crate) prompts: ArcSwap<Shelf<Prompt>>,
     pub(crate) changes: Changes,
+    pub(crate) tasks: Store,
 }
 
 impl Server {

@@ -3,15 +3,38 @@
 //! A small call costs the box of the function's future, whatever the function allocates, and the
 //! buffer of the result.
 
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
 use lyceum_http::{Context, Outcome};
-use lyceum_wire::{Member, Request, Revision, RpcError};
+use lyceum_wire::{Era, Member, Request, Revision, RpcError};
+use serde::Deserialize;
 
 use crate::call::Call;
-use crate::error::{Fault, ToolError};
+use crate::error::{Capability, Fault, ToolError};
+use crate::legacy;
 use crate::server::Server;
 use crate::since;
-use crate::tool::InvalidArguments;
+use crate::tasks::{self, Owner, Task, TaskCell, run};
+use crate::tool::{InvalidArguments, TaskSupport, Tool};
 use crate::tool_result::ToolResult;
+
+/// How a call is to run.
+enum Mode {
+    /// Until its answer, and no longer.
+    Direct,
+    /// In the background once its function says so.
+    OnDemand,
+    /// In the background, to be kept this long.
+    Task(Option<Duration>),
+}
+
+/// What a 2025-11-25 client may say about the task it wants.
+#[derive(Default, Deserialize)]
+struct TaskParams {
+    ttl: Option<u64>,
+}
 
 /// Answers `tools/call`.
 pub(crate) async fn call(
@@ -26,30 +49,137 @@ pub(crate) async fn call(
     let tool = tool.ok_or_else(|| RpcError::invalid_params(format!("Unknown tool: {name}")))?;
     drop(name);
     let revision = cx.revision;
-    let call = Call::new(server.clone(), request, cx)?;
-    let ending = match tool.start(call) {
-        Ok(running) => running.await,
-        Err(invalid) => Err(refusal(invalid, tool.name(), revision)),
+    let ending = match mode(server, &tool, &request, &cx) {
+        Ok(Mode::Direct) => {
+            let call = Call::new(server.clone(), request, cx)?;
+            match tool.start(call) {
+                Ok(running) => running.await,
+                Err(invalid) => Err(refusal(invalid, tool.name(), revision)),
+            }
+        }
+        Ok(Mode::OnDemand) => return on_demand(server, &tool, request, cx).await,
+        Ok(Mode::Task(ttl)) => return start_task(server, &tool, request, cx, ttl),
+        Err(error) => Err(error),
     };
-    settle(server, ending, revision)
+    settle(server, ending, revision).map(Outcome::json)
 }
 
-/// What the client gets for how the function ended.
+/// How this caller's call of this tool is to run.
+fn mode(server: &Server, tool: &Tool, request: &Request, cx: &Context) -> Result<Mode, ToolError> {
+    let support = tool.task_support();
+    let asked = request.params.get(Member::Task);
+    let needs_task = || ToolError::missing_capability(Capability::Tasks);
+    if cx.era() == Era::Modern {
+        let follows = cx.capabilities.has(Capability::Tasks.bit());
+        return match (support, follows) {
+            (TaskSupport::Required, false) => Err(needs_task()),
+            (TaskSupport::Forbidden, _) | (_, false) => Ok(Mode::Direct),
+            (TaskSupport::OnDemand, true) => Ok(Mode::OnDemand),
+            (TaskSupport::Optional | TaskSupport::Required, true) => Ok(Mode::Task(None)),
+        };
+    }
+    if cx.revision != since::CORE_TASKS {
+        return if support == TaskSupport::Required { Err(needs_task()) } else { Ok(Mode::Direct) };
+    }
+    let refuse = |how| {
+        let problem = format!("{} {how} as a task", tool.name());
+        ToolError::rpc(RpcError::new(lyceum_wire::ErrorCode::METHOD_NOT_FOUND, problem))
+    };
+    match (support, asked) {
+        (TaskSupport::Required, None) => Err(refuse("must be called")),
+        (TaskSupport::Forbidden, Some(_)) if server.offer().tasks => {
+            Err(refuse("cannot be called"))
+        }
+        (TaskSupport::Forbidden, _) | (_, None) => Ok(Mode::Direct),
+        (_, Some(params)) => {
+            let params: TaskParams = serde_json::from_slice(params)
+                .map_err(|error| RpcError::invalid_params(format!("Invalid task: {error}")))?;
+            Ok(Mode::Task(params.ttl.map(Duration::from_millis)))
+        }
+    }
+}
+
+/// Runs the function here until it ends or becomes a task.
+async fn on_demand(
+    server: &Server,
+    tool: &Tool,
+    request: Request,
+    cx: Context,
+) -> Result<Outcome, RpcError> {
+    let revision = cx.revision;
+    let cell = TaskCell::default();
+    let call = Call::new(server.clone(), request, cx)?.with_task(Arc::clone(&cell));
+    let mut running = match tool.start(call) {
+        Ok(running) => running,
+        Err(invalid) => {
+            let refused = Err(refusal(invalid, tool.name(), revision));
+            return settle(server, refused, revision).map(Outcome::json);
+        }
+    };
+    let ended = std::future::poll_fn(|cx| match running.as_mut().poll(cx) {
+        Poll::Ready(ending) => Poll::Ready(Some(ending)),
+        Poll::Pending if cell.get().is_some() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    match (ended.await, cell.get()) {
+        (None, Some(task)) => {
+            run(server, running, Arc::clone(task), revision);
+            Ok(created(server, task, revision))
+        }
+        (ending, _) => {
+            let ending = ending.expect("without a task the function has ended");
+            settle(server, ending, revision).map(Outcome::json)
+        }
+    }
+}
+
+/// Starts the function in the background.
+fn start_task(
+    server: &Server,
+    tool: &Tool,
+    request: Request,
+    cx: Context,
+    ttl: Option<Duration>,
+) -> Result<Outcome, RpcError> {
+    let revision = cx.revision;
+    let owner = Owner::of(&cx);
+    let cell = TaskCell::default();
+    let call = Call::new(server.clone(), request, cx)?.with_task(Arc::clone(&cell));
+    let running = match tool.start(call) {
+        Ok(running) => running,
+        Err(invalid) => {
+            let refused = Err(refusal(invalid, tool.name(), revision));
+            return settle(server, refused, revision).map(Outcome::json);
+        }
+    };
+    let task = server.0.tasks.create(owner, ttl)?;
+    let task = cell.get_or_init(|| task);
+    run(server, running, Arc::clone(task), revision);
+    Ok(created(server, task, revision))
+}
+
+fn created(server: &Server, task: &Task, revision: Revision) -> Outcome {
+    match revision.era() {
+        Era::Modern => tasks::created(server, task),
+        Era::Legacy => legacy::task_created(task),
+    }
+}
+
+/// The result the client gets for how the function ended.
 fn settle(
     server: &Server,
-    ending: Result<ToolResult, ToolError>,
+    ended: Result<ToolResult, ToolError>,
     revision: Revision,
-) -> Result<Outcome, RpcError> {
+) -> Result<Vec<u8>, RpcError> {
     let identity = &server.0.identity;
-    let result = match ending {
-        Ok(result) => result.encode(revision, identity),
+    match ended {
+        Ok(result) => Ok(result.encode(revision, identity)),
         Err(error) => match error.fault(revision.era()) {
-            Fault::Told(result) => result.encode(revision, identity),
-            Fault::Interrupted(interruption) => interruption.encode(identity),
-            Fault::Rpc(error) => return Err(error),
+            Fault::Told(result) => Ok(result.encode(revision, identity)),
+            Fault::Interrupted(interruption) => Ok(interruption.encode(identity)),
+            Fault::Rpc(error) => Err(error),
         },
-    };
-    Ok(Outcome::json(result))
+    }
 }
 
 /// Arguments that do not fit: since 2025-11-25 the model is told, so that it can correct them.

@@ -10,8 +10,8 @@ mod prompts;
 mod resources;
 mod rounds;
 mod schemas;
+mod tasks;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,12 +71,13 @@ fn everything() -> anyhow::Result<Server> {
         .title("Everything")
         .description("The fixtures of the MCP conformance suite.")
         .instructions("For tests: every tool is described by its name.");
-    let parts: [fn(Builder) -> anyhow::Result<Builder>; 7] = [
+    let parts: [fn(Builder) -> anyhow::Result<Builder>; 8] = [
         |server| Ok(content::add(server)),
         |server| Ok(asking::add(server)?),
         |server| Ok(rounds::add(server)),
         |server| Ok(changes::add(server)),
         |server| Ok(schemas::add(server)?),
+        |server| Ok(tasks::add(server)),
         |server| Ok(resources::add(server)?),
         |server| Ok(prompts::add(server)),
     ];
@@ -134,21 +135,19 @@ fn announce(url: &str) {
 }
 
 /// Completes when the process is asked to end.
-fn shutdown() -> impl Future<Output = ()> {
-    async {
-        let interrupt = tokio::signal::ctrl_c();
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-                return drop(interrupt.await);
-            };
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
+async fn shutdown() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+            return drop(interrupt.await);
+        };
+        tokio::select! {
+            _ = interrupt => {}
+            _ = terminate.recv() => {}
         }
-        #[cfg(not(unix))]
-        drop(interrupt.await);
     }
+    #[cfg(not(unix))]
+    drop(interrupt.await);
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Name {
-    name: String,
+    pub(crate) name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]

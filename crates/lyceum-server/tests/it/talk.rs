@@ -14,31 +14,31 @@ use serde_json::Value;
 
 /// One client of one server.
 #[derive(Clone)]
-pub struct Talk {
-    pub server: Server,
-    pub revision: Revision,
-    pub capabilities: ClientCapabilities,
-    pub principal: Option<Principal>,
-    pub endpoint: Arc<str>,
-    pub log_level: Option<LogLevel>,
-    pub progress_token: Option<Bytes>,
-    pub session_key: Option<u128>,
-    pub session: Option<Arc<Session>>,
-    pub sealer: Arc<Sealer>,
-    pub outlet: Arc<Recorder>,
+pub(crate) struct Talk {
+    pub(crate) server: Server,
+    pub(crate) revision: Revision,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) endpoint: Arc<str>,
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) progress_token: Option<Bytes>,
+    pub(crate) session_key: Option<u128>,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) outlet: Arc<Recorder>,
 }
 
 /// Keeps what is sent, and answers questions from a script.
 #[derive(Default)]
-pub struct Recorder {
-    pub sent: Mutex<Vec<String>>,
-    pub asked: Mutex<Vec<String>>,
-    pub answers: Mutex<VecDeque<Value>>,
-    pub arrived: tokio::sync::Notify,
+pub(crate) struct Recorder {
+    pub(crate) sent: Mutex<Vec<String>>,
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) answers: Mutex<VecDeque<Value>>,
+    pub(crate) arrived: tokio::sync::Notify,
 }
 
 impl Talk {
-    pub fn new(server: &Server, revision: Revision) -> Self {
+    pub(crate) fn new(server: &Server, revision: Revision) -> Self {
         Self {
             server: server.clone(),
             revision,
@@ -54,32 +54,32 @@ impl Talk {
         }
     }
 
-    pub fn modern(server: &Server) -> Self {
+    pub(crate) fn modern(server: &Server) -> Self {
         Self::new(server, Revision::V2026_07_28)
     }
 
-    pub fn can(mut self, capabilities: ClientCapabilities) -> Self {
+    pub(crate) fn can(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = self.capabilities | capabilities;
         self
     }
 
-    pub fn named(mut self, principal: &str) -> Self {
+    pub(crate) fn named(mut self, principal: &str) -> Self {
         self.principal = Some(Principal::new(principal));
         self
     }
 
-    pub fn answers(self, answers: impl IntoIterator<Item = Value>) -> Self {
+    pub(crate) fn answers(self, answers: impl IntoIterator<Item = Value>) -> Self {
         self.outlet.answers.lock().unwrap().extend(answers);
         self
     }
 
     /// Calls a method and returns the result, or the error as `{"error": …}`.
-    pub async fn ask(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Value {
         serde_json::from_str(&self.raw(method, params).await).unwrap()
     }
 
     /// The same, as the text on the wire.
-    pub async fn raw(&self, method: &str, params: Value) -> String {
+    pub(crate) async fn raw(&self, method: &str, params: Value) -> String {
         let params = Bytes::from(params.to_string());
         let request = Request {
             id: Id::number(1),
@@ -96,22 +96,22 @@ impl Talk {
         }
     }
 
-    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", serde_json::json!({ "name": tool, "arguments": arguments })).await
     }
 
     /// What the server sent before its results, oldest first.
-    pub fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         self.outlet.sent.lock().unwrap().clone()
     }
 
     /// What the server asked.
-    pub fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.outlet.asked.lock().unwrap().clone()
     }
 
     /// Waits until the server has sent `n` messages.
-    pub async fn sent_at_least(&self, n: usize) -> Vec<String> {
+    pub(crate) async fn sent_at_least(&self, n: usize) -> Vec<String> {
         loop {
             let arrived = self.outlet.arrived.notified();
             let sent = self.sent();
@@ -122,7 +122,7 @@ impl Talk {
         }
     }
 
-    pub fn context(&self) -> Context {
+    pub(crate) fn context(&self) -> Context {
         Context {
             revision: self.revision,
             served: RevisionSet::ALL,
