@@ -1,5 +1,7 @@
 //! Integration tests: an endpoint with a fixture behind it, called in process or over loopback.
 
+// The client against scripted servers.
+mod client;
 // What the five dialects do differently.
 mod dialects;
 // Messages that could belong to either era.

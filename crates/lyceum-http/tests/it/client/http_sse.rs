@@ -1,0 +1,152 @@
+//! HTTP+SSE: how the client gets there, and how it talks there.
+
+use std::sync::{Arc, Mutex};
+
+use lyceum_http::client::{CallOptions, ClientError, Transport};
+use lyceum_wire::Revision;
+
+use super::script::{Event, Scene, Script, Then, error, events, json, status};
+use super::{Echo, client, connect};
+
+fn endpoint(url: &str) -> Scene {
+    events("GET", &format!("event: endpoint\ndata: {url}\n\n"), Then::Stay)
+}
+
+/// A message is accepted, and answered on the stream.
+fn answered(cue: &'static str, result: &str) -> Scene {
+    let event =
+        format!("event: message\ndata: {{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n\n");
+    status(cue, 202).and_say(&event)
+}
+
+/// A session from its stream on.
+fn session() -> [Scene; 3] {
+    let hello = r#"{"protocolVersion":"2024-11-05","capabilities":{}}"#;
+    [
+        endpoint("/messages?session_id=1"),
+        answered("\"initialize\"", hello),
+        status("notifications/initialized", 202),
+    ]
+}
+
+const HEADERS: &str =
+    "content-type: application/json\naccept: application/json, text/event-stream\nhost: HOST\n\n";
+
+#[tokio::test]
+async fn the_ladder_leads_down_to_http_sse() {
+    for (discover, initialize) in [(404, 405), (405, 404), (400, 400), (500, 405)] {
+        let ladder = [status("server/discover", discover), status("\"initialize\"", initialize)];
+        let script = Script::play(ladder.into_iter().chain(session())).await;
+        script.add([answered("tools/call", r#"{"ok":1.0}"#)]);
+        let server = connect(&script).await;
+        assert_eq!(server.revision(), Revision::V2024_11_05);
+        assert!(server.is_http_sse());
+        let done = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+        assert_eq!(done, r#"{"ok":1.0}"#);
+        let to = "POST /messages?session_id=1 HTTP/1.1\n";
+        let expected = [
+            "GET /mcp HTTP/1.1\naccept: text/event-stream\nhost: HOST\n\n".to_owned(),
+            format!(
+                "{to}{HEADERS}{{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{}},\"clientInfo\":{{\"name\":\"c\",\"version\":\"1\"}}}}}}"
+            ),
+            format!(
+                "{to}{HEADERS}{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}"
+            ),
+            format!(
+                "{to}{HEADERS}{{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{{\"name\":\"a\"}}}}"
+            ),
+        ];
+        assert_eq!(script.requests()[2..], expected);
+        drop(server);
+        script.wait_for_hang_up("GET").await;
+    }
+}
+
+#[tokio::test]
+async fn the_ladder_ends_with_the_first_refusal() {
+    let not_there = r#"{"code":-32600,"message":"nothing here"}"#;
+    let script = Script::play([
+        status("server/discover", 404),
+        error("\"initialize\"", 404, not_there),
+        status("GET", 405),
+    ])
+    .await;
+    let refused = client(&script).build().unwrap().connect().await.unwrap_err();
+    assert!(refused.to_string().contains("nothing here"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_endpoint_on_another_origin_is_never_called() {
+    let other = Script::play([]).await;
+    let script = Script::play([endpoint(&other.url("/messages"))]).await;
+    let client = client(&script).transport(Transport::HttpSse).header("authorization", "secret");
+    let refused = client.build().unwrap().connect().await.unwrap_err();
+    assert!(refused.to_string().contains("another origin"), "{refused}");
+    assert_eq!(other.events(), []);
+}
+
+#[tokio::test]
+async fn a_stream_that_starts_with_something_else_is_refused() {
+    for start in ["data: {}\n\n", "event: message\ndata: /m\n\n"] {
+        let script = Script::play([events("GET", start, Then::Stay)]).await;
+        let client = client(&script).transport(Transport::HttpSse).build().unwrap();
+        let refused = client.connect().await.unwrap_err();
+        assert!(refused.to_string().contains("endpoint"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn requests_and_progress_share_the_stream() {
+    let script = Script::play(session()).await;
+    let busy = concat!(
+        "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n\n",
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"t\"}}\n\n",
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n",
+    );
+    script.add([status("tools/call", 202).and_say(busy)]);
+    let done = "data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\n";
+    script.add([status("\"result\":{\"echo\":null}", 202).and_say(done)]);
+    let echo = Echo::default();
+    let client = client(&script).transport(Transport::HttpSse).handler(echo.clone());
+    let server = client.build().unwrap().connect().await.unwrap();
+    let n_progress = Arc::new(Mutex::new(0));
+    let sink = Arc::clone(&n_progress);
+    let options = CallOptions::new().on_progress(move |_| *sink.lock().unwrap() += 1);
+    let params = r#"{"name":"a","_meta":{"progressToken":"t"}}"#;
+    server.call_with("tools/call", params, &options).await.unwrap();
+    assert_eq!(*n_progress.lock().unwrap(), 1);
+    assert_eq!(echo.heard(), ["notifications/message {}"]);
+}
+
+#[tokio::test]
+async fn a_lost_session_is_opened_again() {
+    let script = Script::play(session()).await;
+    let server =
+        client(&script).transport(Transport::HttpSse).build().unwrap().connect().await.unwrap();
+    script.add([json("tools/call", 404, "{}")]);
+    script.add(session());
+    script.add([answered("tools/call", r#"{"ok":1}"#)]);
+    let done = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+    assert_eq!(done, r#"{"ok":1}"#);
+    let n_streams = script.requests().iter().filter(|text| text.starts_with("GET")).count();
+    assert_eq!(n_streams, 2);
+    script.wait_for(|event| matches!(event, Event::HungUp(_))).await;
+}
+
+#[tokio::test]
+async fn calls_under_way_end_with_their_stream() {
+    let hello =
+        "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2024-11-05\"}}\n\n";
+    let script = Script::play([
+        endpoint("/messages"),
+        status("\"initialize\"", 202).and_say(hello),
+        status("notifications/initialized", 202),
+        status("tools/call", 202).and_say("data: no JSON\n\n"),
+        status("cancelled", 202),
+    ])
+    .await;
+    let server =
+        client(&script).transport(Transport::HttpSse).build().unwrap().connect().await.unwrap();
+    let ended = server.call("tools/call", r#"{"name":"a"}"#).await;
+    assert!(matches!(ended, Err(ClientError::Interrupted)), "{ended:?}");
+}
