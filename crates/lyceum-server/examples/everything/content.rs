@@ -86,12 +86,12 @@ async fn mixed(_: Call, _: NoArguments) -> Result<Vec<Content>, ToolError> {
 }
 
 async fn progress(cx: Call, _: NoArguments) -> Result<&'static str, ToolError> {
-    for (step, progress) in [0.0, 50.0, 100.0].into_iter().enumerate() {
-        if step > 0 {
-            sleep(PAUSE).await;
-        }
+    for progress in [0.0, 50.0, 100.0] {
         let message = format!("Completed step {progress} of 100");
         cx.progress_message(progress, Some(100.0), &message).await;
+        // Also after the last one: the TypeScript SDK forgets a report that it reads in one go with
+        // the result.
+        sleep(PAUSE).await;
     }
     Ok("Tool with progress executed successfully.")
 }
