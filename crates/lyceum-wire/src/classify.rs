@@ -14,6 +14,7 @@ use crate::message::{Message, Request};
 use crate::mirror::trim;
 use crate::params::{Member, Params};
 use crate::revision::{Era, Revision, RevisionSet};
+use crate::text::Text;
 
 /// How a header arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +102,10 @@ impl Version {
         match field {
             Field::Absent => Version::Absent,
             Field::Repeated => Version::ModernOrUnknown,
-            Field::Value(value) => {
-                let known = std::str::from_utf8(trim(value)).ok().and_then(Revision::parse);
-                match known {
-                    Some(revision) if revision.era() == Era::Legacy => Version::Legacy(revision),
-                    _ => Version::ModernOrUnknown,
-                }
-            }
+            Field::Value(value) => match Revision::parse_bytes(trim(value)) {
+                Some(revision) if revision.era() == Era::Legacy => Version::Legacy(revision),
+                _ => Version::ModernOrUnknown,
+            },
         }
     }
 
@@ -140,12 +138,12 @@ pub fn classify(
         }
         Message::Response(_) => Ok(version.route()),
         Message::Request(request) => {
-            classify_call(&request.method, &request.params, headers, served)
+            classify_call(&request.method, &request.params, version, headers, served)
                 .map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
                 .and_then(|route| refuse_old_handshake(route, request, served))
         }
         Message::Notification(notification) => {
-            classify_call(&notification.method, &notification.params, headers, served)
+            classify_call(&notification.method, &notification.params, version, headers, served)
                 .map_err(|error| Refusal::bad_request(error, None))
         }
     }
@@ -163,12 +161,12 @@ pub fn batch_allowed(revision: Revision) -> bool {
 }
 
 fn classify_call(
-    method: &str,
+    method: &Text,
     params: &Params,
+    version: Version,
     headers: &RoutingHeaders<'_>,
     served: RevisionSet,
 ) -> Result<Route, RpcError> {
-    let version = Version::of(&headers.version);
     let claims_modern =
         params.get(Member::MetaProtocolVersion).is_some() || version == Version::ModernOrUnknown;
     if claims_modern {
@@ -186,9 +184,9 @@ fn classify_call(
             _ => Ok(Route::Modern),
         };
     }
-    Ok(match method {
-        "server/discover" | "subscriptions/listen" if served.serves(Era::Modern) => Route::Modern,
-        "initialize" => Route::Initialize,
+    Ok(match method.as_bytes() {
+        b"server/discover" | b"subscriptions/listen" if served.serves(Era::Modern) => Route::Modern,
+        b"initialize" => Route::Initialize,
         _ => version.route(),
     })
 }

@@ -65,10 +65,15 @@ pub fn encode_value(text: &str) -> Cow<'_, str> {
 
 /// The member of `params` that `Mcp-Name` mirrors for this method; None if it needs no `Mcp-Name`.
 pub fn required_name(method: &str) -> Option<Member> {
+    mirrored_member(method.as_bytes())
+}
+
+/// [`required_name`] of a method as bytes.
+pub(crate) fn mirrored_member(method: &[u8]) -> Option<Member> {
     Some(match method {
-        "tools/call" | "prompts/get" => Member::Name,
-        "resources/read" => Member::Uri,
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Member::TaskId,
+        b"tools/call" | b"prompts/get" => Member::Name,
+        b"resources/read" => Member::Uri,
+        b"tasks/get" | b"tasks/update" | b"tasks/cancel" => Member::TaskId,
         _ => return None,
     })
 }

@@ -3,16 +3,15 @@
 //! The order is part of the contract: a client learns first that its metadata is missing, then that
 //! it contradicts itself, then that its version is not served, then that its routing headers are off.
 
-use std::borrow::Cow;
-
 use crate::capabilities::ClientCapabilities;
 use crate::classify::{Field, Refusal, RoutingHeaders};
 use crate::error::RpcError;
 use crate::level::LogLevel;
 use crate::message::{Notification, Request};
-use crate::mirror::{decode_value, required_name, trim};
+use crate::mirror::{decode_value, mirrored_member, trim};
 use crate::params::{Member, Params};
 use crate::revision::{Era, Revision, RevisionSet};
+use crate::text::{Text, token_is, token_text};
 
 /// What a modern request says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,8 @@ pub fn check_modern(
 /// Runs the modern checks on a transport without headers, such as stdio: the metadata alone counts.
 pub fn check_modern_meta(request: &Request, served: RevisionSet) -> Result<ModernRequest, Refusal> {
     let checked = meta_version(&request.params, served)
-        .and_then(|version| served_revision(&version, served))
+        .map(|version| token_text(version).unwrap_or_default())
+        .and_then(|version| served_revision(version.as_bytes(), served))
         .and_then(|revision| described(&request.params, revision));
     checked.map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
 }
@@ -54,10 +54,10 @@ pub fn check_modern_notification(
 ) -> Result<(), Refusal> {
     let refuse = |error| Refusal::bad_request(error, None);
     let header = version_header(headers).map_err(refuse)?;
-    if let Some(version) = notification.params.text(Member::MetaProtocolVersion) {
-        check_same_version(header, &version).map_err(refuse)?;
+    if let Some(version) = notification.params.get(Member::MetaProtocolVersion) {
+        check_same_version(header, version).map_err(refuse)?;
     }
-    served_revision(&String::from_utf8_lossy(header), served).map_err(refuse)?;
+    served_revision(header, served).map_err(refuse)?;
     Ok(())
 }
 
@@ -84,9 +84,10 @@ fn check(
     served: RevisionSet,
 ) -> Result<ModernRequest, RpcError> {
     let params = &request.params;
-    let version = meta_version(params, served)?;
-    check_same_version(version_header(headers)?, &version)?;
-    let revision = served_revision(&version, served)?;
+    let in_meta = meta_version(params, served)?;
+    let version = version_header(headers)?;
+    check_same_version(version, in_meta)?;
+    let revision = served_revision(version, served)?;
     check_method_header(&request.method, headers)?;
     check_name_header(&request.method, params, headers)?;
     described(params, revision)
@@ -100,22 +101,21 @@ fn described(params: &Params, revision: Revision) -> Result<ModernRequest, RpcEr
     })
 }
 
-fn meta_version(params: &Params, served: RevisionSet) -> Result<Cow<'_, str>, RpcError> {
-    match params.get(Member::Meta) {
-        Some([b'{', ..]) | None => {}
-        Some(_) => return Err(RpcError::invalid_params("params._meta must be an object")),
+/// The token of the version in `_meta`, which is a string.
+fn meta_version(params: &Params, served: RevisionSet) -> Result<&[u8], RpcError> {
+    if !matches!(params.get(Member::Meta), Some([b'{', ..]) | None) {
+        return Err(RpcError::invalid_params("params._meta must be an object"));
     }
-    for (member, key) in [
-        (Member::MetaProtocolVersion, "protocolVersion"),
-        (Member::MetaClientCapabilities, "clientCapabilities"),
-    ] {
-        if params.get(member).is_none() {
-            return Err(missing_meta(key, served));
-        }
+    let Some(version) = params.get(Member::MetaProtocolVersion) else {
+        return Err(missing_meta("protocolVersion", served));
+    };
+    if params.get(Member::MetaClientCapabilities).is_none() {
+        return Err(missing_meta("clientCapabilities", served));
     }
-    params
-        .text(Member::MetaProtocolVersion)
-        .ok_or_else(|| RpcError::invalid_params("_meta protocolVersion must be a string"))
+    if version.first() != Some(&b'"') {
+        return Err(RpcError::invalid_params("_meta protocolVersion must be a string"));
+    }
+    Ok(version)
 }
 
 // Names the versions served: for an old client this text may be all its user ever sees.
@@ -135,8 +135,8 @@ fn version_header<'h>(headers: &RoutingHeaders<'h>) -> Result<&'h [u8], RpcError
     }
 }
 
-fn check_same_version(header: &[u8], meta: &str) -> Result<(), RpcError> {
-    if header == meta.as_bytes() {
+fn check_same_version(header: &[u8], in_meta: &[u8]) -> Result<(), RpcError> {
+    if token_is(in_meta, header) {
         return Ok(());
     }
     Err(RpcError::header_mismatch(
@@ -144,14 +144,17 @@ fn check_same_version(header: &[u8], meta: &str) -> Result<(), RpcError> {
     ))
 }
 
-fn served_revision(version: &str, served: RevisionSet) -> Result<Revision, RpcError> {
-    Revision::parse(version)
-        .filter(|revision| revision.era() == Era::Modern && served.contains(*revision))
-        .ok_or_else(|| RpcError::unsupported_version(version, served))
+fn served_revision(version: &[u8], served: RevisionSet) -> Result<Revision, RpcError> {
+    match Revision::parse_bytes(version) {
+        Some(revision) if revision.era() == Era::Modern && served.contains(revision) => {
+            Ok(revision)
+        }
+        _ => Err(RpcError::unsupported_version(&String::from_utf8_lossy(version), served)),
+    }
 }
 
 // Unlike names, methods are plain ASCII: they are compared as they are, without the base64 form.
-fn check_method_header(method: &str, headers: &RoutingHeaders<'_>) -> Result<(), RpcError> {
+fn check_method_header(method: &Text, headers: &RoutingHeaders<'_>) -> Result<(), RpcError> {
     match headers.method {
         Field::Value(value) if trim(value) == method.as_bytes() => Ok(()),
         Field::Value(_) => {
@@ -163,7 +166,7 @@ fn check_method_header(method: &str, headers: &RoutingHeaders<'_>) -> Result<(),
 }
 
 fn check_name_header(
-    method: &str,
+    method: &Text,
     params: &Params,
     headers: &RoutingHeaders<'_>,
 ) -> Result<(), RpcError> {
@@ -172,15 +175,16 @@ fn check_name_header(
         Field::Absent => None,
         Field::Value(value) => Some(value),
     };
-    let Some(member) = required_name(method) else { return Ok(()) };
-    match (params.text(member), header) {
+    let Some(member) = mirrored_member(method.as_bytes()) else { return Ok(()) };
+    let name = params.get(member).filter(|token| token.first() == Some(&b'"'));
+    match (name, header) {
         // The body lacks what the header would repeat: the handler will say so better.
         (None, None) => Ok(()),
         (Some(_), None) => Err(RpcError::header_mismatch("Mcp-Name is missing")),
         (name, Some(value)) => {
             let value = decode_value(value)
                 .map_err(|bad| RpcError::header_mismatch(format!("Mcp-Name: {bad}")))?;
-            if name.as_deref() == Some(&*value) {
+            if name.is_some_and(|token| token_is(token, value.as_bytes())) {
                 return Ok(());
             }
             Err(RpcError::header_mismatch("Mcp-Name disagrees with the body"))

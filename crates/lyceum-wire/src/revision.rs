@@ -51,7 +51,19 @@ impl Revision {
 
     /// The revision written like this, exactly.
     pub fn parse(text: &str) -> Option<Revision> {
-        Revision::ALL.into_iter().find(|revision| revision.as_str() == text)
+        Revision::parse_bytes(text.as_bytes())
+    }
+
+    /// The same for a header value, which need not be text.
+    pub(crate) fn parse_bytes(text: &[u8]) -> Option<Revision> {
+        Some(match text {
+            b"2026-07-28" => Revision::V2026_07_28,
+            b"2025-11-25" => Revision::V2025_11_25,
+            b"2025-06-18" => Revision::V2025_06_18,
+            b"2025-03-26" => Revision::V2025_03_26,
+            b"2024-11-05" => Revision::V2024_11_05,
+            _ => return None,
+        })
     }
 
     /// The era it belongs to.

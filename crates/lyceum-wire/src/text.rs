@@ -22,6 +22,11 @@ impl Text {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
+    /// The text's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The text's bytes, shared.
     pub fn into_bytes(self) -> Bytes {
         self.0
@@ -90,6 +95,18 @@ pub(crate) fn token_text(token: &[u8]) -> Option<Cow<'_, str>> {
     let inside = token.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let raw = std::str::from_utf8(inside).ok()?;
     Some(if inside.contains(&b'\\') { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) })
+}
+
+/// Whether a JSON token the scanner has checked is the string `text`.
+pub(crate) fn token_is(token: &[u8], text: &[u8]) -> bool {
+    let Some(inside) = token.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
+        return false;
+    };
+    // Equal bytes with a backslash would be an escape on one side and text on the other.
+    if inside == text && !text.contains(&b'\\') {
+        return true;
+    }
+    inside.contains(&b'\\') && unescaped_bytes(inside).eq(text.iter().copied())
 }
 
 /// Unescapes the inside of a string whose escapes the scanner has checked.

@@ -54,6 +54,7 @@ fn what_is_not_an_object_is_not_declared() {
         r#"{"extensions":{"io.modelcontextprotocol/tasks":null}}"#,
         r#"{"tasks":{"requests":{"sampling":{"createMessage":null},"elicitation":1}}}"#,
         r#"{"tasks":{"requests":1}}"#,
+        r#"{"extensions":{"io.modelcontextprotocol/tasks":true}}"#,
     ] {
         check(raw, Some(NONE));
     }

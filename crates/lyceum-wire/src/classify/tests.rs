@@ -304,6 +304,8 @@ fn modern_only_endpoint_tells_old_clients_what_it_serves() {
     check(&initialize(MODERN), MODERN, "400 -32022 id 7");
     check(&initialize(LEGACY), LEGACY, "400 -32022 id 7");
     check(&body("initialize", "{}"), "", "400 -32602 id 7");
+    let both = meta(MODERN).replacen('{', r#"{"protocolVersion":"2025-11-25","#, 1);
+    check(&body("initialize", &both), MODERN, "modern");
     check(&body("tools/list", ""), LEGACY, "400 -32022 id 7");
     check(&body("tools/list", ""), "", "400 -32602 id 7");
     check(&body("tools/list", &meta(MODERN)), MODERN, "modern");
