@@ -113,7 +113,7 @@ pub(crate) struct ConfigOpts {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Read and check all settings without serving, and print what would be served.
-    Check(ServeOpts),
+    Check(Box<ServeOpts>),
     /// Print the reference of all settings, as docs/configuration.md has it.
     Reference,
 }

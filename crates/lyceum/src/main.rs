@@ -9,6 +9,7 @@ mod doctor;
 mod logging;
 mod monitoring;
 mod stdout;
+mod stop;
 mod welcome;
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use crate::stdout::print;
 
 pub(crate) fn run(opts: ConfigOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     match opts.command {
-        ConfigCommand::Check(opts) => print(check(opts, environment)?)?,
+        ConfigCommand::Check(opts) => print(check(*opts, environment)?)?,
         ConfigCommand::Reference => print(reference().trim_end())?,
     }
     Ok(ExitCode::SUCCESS)

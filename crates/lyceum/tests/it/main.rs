@@ -1,1 +1,9 @@
-//! Integration tests.
+//! Integration tests of the binary, started as a process.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod doctor; // what the doctor says about good, strict and hopeless servers
+mod lyceum; // starts the binary and talks to it
+mod refusals; // configurations it does not start with
+mod serve; // what it serves over HTTP
+mod stdio; // what it serves over standard input and output
+mod talk; // what it prints

@@ -1,0 +1,120 @@
+//! What the doctor says about good, strict and hopeless servers.
+
+use lyceum_testkit::Server;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::lyceum::{Lyceum, run};
+
+/// The doctor's findings and exit code.
+async fn examine(url: &str) -> (Vec<Value>, Option<i32>) {
+    let output = run(&["doctor", url, "--json", "--patience", "2"]).await;
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| {
+        panic!("{error}: {stdout}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    (report["findings"].as_array().unwrap().clone(), output.status.code())
+}
+
+fn with_verdict<'a>(findings: &'a [Value], verdict: &str) -> Vec<&'a str> {
+    let found = findings.iter().filter(|finding| finding["verdict"] == verdict);
+    found.map(|finding| finding["check"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn our_own_server_is_healthy() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let (findings, code) = examine(&lyceum.url("/mcp")).await;
+    assert!(findings.len() > 30, "{}", findings.len());
+    assert_eq!(with_verdict(&findings, "ok").len(), findings.len(), "{findings:#?}");
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test]
+async fn strictness_is_a_warning() {
+    let (lyceum, _data) = Lyceum::fresh(&["--preset", "strict"]).await;
+    let (findings, code) = examine(&lyceum.url("/mcp")).await;
+    let warned = with_verdict(&findings, "warn");
+    assert_eq!(warned, ["Accept: json", "Accept: sse", "Accept absent"]);
+    assert_eq!(with_verdict(&findings, "bad"), [""; 0]);
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test]
+async fn wrong_path_is_no_mcp_server() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let (findings, code) = examine(&lyceum.url("/elsewhere")).await;
+    assert_eq!(with_verdict(&findings, "bad"), ["any revision"]);
+    assert_eq!(code, Some(1));
+}
+
+/// A server that answers every request with the same bytes.
+async fn monotonous(answer: &'static str) -> Server {
+    Server::start(async move |listener, shutdown| {
+        let serve = async {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut request = [0; 4096];
+                    let _ = stream.read(&mut request).await;
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                    // A server that says nothing still holds the connection.
+                    let _ = stream.read(&mut request).await;
+                });
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            () = shutdown => {}
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn server_that_agrees_to_everything_is_bad() {
+    let server = monotonous(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 85\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}}\n",
+    )
+    .await;
+    let (findings, code) = examine(&format!("http://{}/mcp", server.address())).await;
+    assert_eq!(code, Some(1));
+    let bad = with_verdict(&findings, "bad");
+    for check in
+        ["server/discover", "Accept: sse", "unknown method", "foreign Origin", "foreign Host"]
+    {
+        assert!(bad.contains(&check), "{check} is missing in {bad:?}");
+    }
+    assert!(
+        findings
+            .iter()
+            .filter(|finding| finding["verdict"] == "bad")
+            .all(|bad| bad["fix"].is_string())
+    );
+}
+
+#[tokio::test]
+async fn silent_server_is_given_up_in_bounded_time() {
+    let server = monotonous("").await;
+    let output =
+        run(&["doctor", &format!("http://{}/mcp", server.address()), "--patience", "1"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("no answer within 1 s"), "{stdout}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_plainly() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let rows = [
+        (format!("http://127.0.0.1:{port}/mcp"), "is the server running?"),
+        ("https://example.org/mcp".to_owned(), "the doctor speaks plain http only"),
+        ("nonsense".to_owned(), "is not a URL; write http://HOST:PORT/PATH"),
+    ];
+    for (url, complaint) in rows {
+        let output = run(&["doctor", &url]).await;
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(complaint), "{url}: {stderr}");
+    }
+}

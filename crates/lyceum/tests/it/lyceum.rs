@@ -1,0 +1,84 @@
+//! A running `lyceum`, on a free port, with a data directory of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use lyceum_testkit::{Connection, Request, Response};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::{Duration, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server process. Dropping it kills it.
+pub(crate) struct Lyceum {
+    pub(crate) address: SocketAddr,
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    /// What it has printed so far.
+    pub(crate) printed: Vec<String>,
+}
+
+/// The binary, free of this machine's settings and home.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lyceum"));
+    command.args(arguments).env_clear().kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) async fn run(arguments: &[&str]) -> Output {
+    timeout(PATIENCE, command(arguments).output()).await.expect("it ends in time").unwrap()
+}
+
+impl Lyceum {
+    /// Starts a server with `flags` and waits until it says where it is.
+    pub(crate) async fn start(data: &Path, flags: &[&str]) -> Self {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
+        command.arg("--data").arg(data).args(flags).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = timeout(PATIENCE, stdout.next_line()).await.expect("it starts in time");
+        let first = first.unwrap().expect("it prints where it listens");
+        let (_, rest) = first.split_once("http://").expect("a URL");
+        let address = rest.split('/').next().unwrap().parse().unwrap();
+        Self { address, child, stdout, printed: vec![first] }
+    }
+
+    /// Starts a server in a fresh data directory.
+    pub(crate) async fn fresh(flags: &[&str]) -> (Self, TempDir) {
+        let data = tempfile::tempdir().unwrap();
+        (Self::start(data.path(), flags).await, data)
+    }
+
+    /// Sends one request on a connection of its own.
+    pub(crate) async fn call(&self, request: &Request) -> Response {
+        self.connect().await.call(request).await
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.address).await
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) async fn terminate(&self) {
+        let pid = self.child.id().expect("it runs").to_string();
+        assert!(Command::new("kill").arg(pid).status().await.unwrap().success());
+    }
+
+    /// Waits for the end and returns the exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let status = timeout(PATIENCE, self.child.wait()).await.expect("it ends in time").unwrap();
+        while let Some(line) = self.stdout.next_line().await.unwrap() {
+            self.printed.push(line);
+        }
+        status.code()
+    }
+}

@@ -1,0 +1,212 @@
+//! What the binary serves over HTTP.
+
+use lyceum_testkit::Request;
+use serde_json::{Value, json};
+
+use crate::lyceum::Lyceum;
+
+const PATH: &str = "/mcp";
+
+fn call_tool(name: &str, arguments: Value) -> Request {
+    Request::modern(PATH, 1, "tools/call", json!({ "name": name, "arguments": arguments }))
+}
+
+fn initialize() -> Request {
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    Request::legacy(PATH, 1, "initialize", params)
+}
+
+#[tokio::test]
+async fn modern_client_calls_a_tool() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let answer = lyceum.call(&call_tool("echo", json!({ "text": "hello" }))).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    assert_eq!(answer.json()["result"]["content"][0]["text"], "hello");
+}
+
+#[tokio::test]
+async fn demonstration_has_two_tools_a_resource_and_a_prompt() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let list = async |method: &str, member: &str, key: &str| -> Vec<String> {
+        let answer = lyceum.call(&Request::modern(PATH, 1, method, json!({}))).await.json();
+        let items = answer["result"][member].as_array().unwrap().clone();
+        items.iter().map(|item| item[key].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(list("tools/list", "tools", "name").await, ["echo", "slow"]);
+    assert_eq!(list("resources/list", "resources", "uri").await, ["lyceum://about"]);
+    assert_eq!(list("prompts/list", "prompts", "name").await, ["greeting"]);
+    let uri = json!({ "uri": "lyceum://about" });
+    let about = lyceum.call(&Request::modern(PATH, 1, "resources/read", uri)).await.json();
+    assert!(about["result"]["contents"][0]["text"].as_str().unwrap().starts_with("Lyceum is"));
+    let greeting = json!({ "name": "greeting", "arguments": { "name": "Ana" } });
+    let greeting = lyceum.call(&Request::modern(PATH, 1, "prompts/get", greeting)).await.json();
+    let text = &greeting["result"]["messages"][0]["content"]["text"];
+    assert!(text.as_str().unwrap().contains("Greet Ana"), "{greeting}");
+}
+
+#[tokio::test]
+async fn slow_tells_how_far_it_is_and_has_a_bound() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let mut params = json!({ "name": "slow", "arguments": { "seconds": 0.3 } });
+    params["_meta"]["progressToken"] = "t".into();
+    let request = Request::modern(PATH, 1, "tools/call", params);
+    let (_, mut events) = lyceum.connect().await.stream(&request).await;
+    let events = events.rest().await;
+    let last = events.last().unwrap().json();
+    assert_eq!(events[0].json()["params"]["progressToken"], "t");
+    assert_eq!(last["result"]["content"][0]["text"], "Took 0.3 seconds.");
+    for seconds in [61.0, -1.0] {
+        let answer = lyceum.call(&call_tool("slow", json!({ "seconds": seconds }))).await.json();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn session_goes_on_after_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let mut lyceum = Lyceum::start(data.path(), &[]).await;
+    let initialized = lyceum.call(&initialize()).await;
+    let id = initialized.head.get("mcp-session-id").expect("a session id").to_owned();
+    lyceum.terminate().await;
+    assert_eq!(lyceum.ended().await, Some(0));
+
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    let list = Request::legacy(PATH, 2, "tools/list", json!({})).header("mcp-session-id", &id);
+    let answer = lyceum.call(&list).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let end = Request::new("DELETE", PATH).header("mcp-session-id", &id);
+    assert_eq!(lyceum.call(&end).await.status(), 200);
+
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    assert_eq!(lyceum.call(&list).await.status(), 404, "an ended session stays ended");
+}
+
+#[tokio::test]
+async fn running_call_finishes_while_draining() {
+    let (mut lyceum, _data) = Lyceum::fresh(&[]).await;
+    let mut connection = lyceum.connect().await;
+    connection.send(call_tool("slow", json!({ "seconds": 1 })).to_bytes()).await;
+    let mut params = json!({ "name": "slow", "arguments": { "seconds": 1 } });
+    params["_meta"]["progressToken"] = 1.into();
+    // The first progress says that both calls have arrived.
+    let request = Request::modern(PATH, 2, "tools/call", params);
+    let (_, mut events) = lyceum.connect().await.stream(&request).await;
+    events.next().await.expect("progress");
+    lyceum.terminate().await;
+    let answer = connection.response().await.json();
+    assert_eq!(answer["result"]["content"][0]["text"], "Took 1 seconds.");
+    assert!(events.rest().await.last().unwrap().json()["result"].is_object());
+    assert_eq!(lyceum.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn idle_streams_do_not_hold_up_the_end() {
+    let (mut lyceum, _data) = Lyceum::fresh(&[]).await;
+    let id = lyceum.call(&initialize()).await.head.get("mcp-session-id").unwrap().to_owned();
+    let stream = Request::new("GET", PATH)
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", &id);
+    let _stream = lyceum.connect().await.stream(&stream).await;
+    let notifications = json!({ "notifications": { "toolsListChanged": true } });
+    let listen = Request::modern(PATH, 1, "subscriptions/listen", notifications);
+    let (_, mut listening) = lyceum.connect().await.stream(&listen).await;
+    listening.next().await.expect("an acknowledgement");
+    let started = tokio::time::Instant::now();
+    lyceum.terminate().await;
+    let last = listening.rest().await.last().expect("a proper end").json();
+    assert_eq!(last["result"]["resultType"], "complete");
+    assert_eq!(lyceum.ended().await, Some(0));
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn first_transport_is_served_on_sse_and_messages() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let sse = Request::new("GET", "/sse").header("accept", "text/event-stream");
+    let (_, mut events) = lyceum.connect().await.stream(&sse).await;
+    let endpoint = events.next().await.unwrap();
+    assert_eq!(endpoint.name, "endpoint");
+    assert!(endpoint.data.starts_with("/messages?"), "{}", endpoint.data);
+    let ping = Request::legacy(&endpoint.data, 7, "ping", json!({}));
+    assert_eq!(lyceum.call(&ping).await.status(), 202);
+    assert_eq!(events.next().await.unwrap().json()["id"], 7);
+}
+
+#[tokio::test]
+async fn presets_and_flags_change_how_accept_is_read() {
+    let rows: &[(&[&str], &str, u16, &str)] = &[
+        (&[], "text/event-stream", 200, "text/event-stream; charset=utf-8"),
+        (&[], "application/json", 200, "application/json"),
+        (&["--no-sse"], "text/event-stream", 200, "application/json"),
+        (&["--preset", "strict"], "application/json", 406, "application/json"),
+        (&["--preset", "knox"], "application/xml", 200, "application/json"),
+        (&["--preset", "agent-data"], "application/xml", 406, "application/json"),
+    ];
+    for (flags, accept, status, content_type) in rows {
+        let (lyceum, _data) = Lyceum::fresh(flags).await;
+        let request = Request::modern(PATH, 1, "tools/list", json!({})).set("accept", accept);
+        let answer = lyceum.call(&request).await;
+        let seen = (answer.status(), answer.head.get("content-type").unwrap());
+        assert_eq!(seen, (*status, *content_type), "{flags:?} {accept}");
+    }
+}
+
+#[tokio::test]
+async fn endpoints_offer_what_the_file_says() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("lyceum.toml");
+    let text = "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/few\"\ntools = [\"e*\"]\n\
+                explain = true\n";
+    std::fs::write(&file, text).unwrap();
+    let lyceum = Lyceum::start(data.path(), &["--config", file.to_str().unwrap()]).await;
+    let few = lyceum.call(&Request::modern("/few", 1, "tools/list", json!({}))).await;
+    assert_eq!(few.json()["result"]["tools"].as_array().unwrap().len(), 1);
+    assert!(few.head.get("lyceum-decision").is_some());
+    let refused = json!({ "name": "slow", "arguments": { "seconds": 0 } });
+    let refused = lyceum.call(&Request::modern("/few", 1, "tools/call", refused)).await.json();
+    assert_eq!(refused["error"]["code"], -32602);
+    let sse = Request::new("GET", "/sse").header("accept", "text/event-stream");
+    assert_eq!(lyceum.call(&sse).await.status(), 404, "nobody asked for http_sse");
+}
+
+#[tokio::test]
+async fn watchers_get_health_and_metrics() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let health = lyceum.call(&Request::new("GET", "/health").set("host", "10.1.2.3")).await;
+    assert_eq!((health.status(), &health.json()["status"]), (200, &json!("ok")));
+    lyceum.call(&Request::modern(PATH, 1, "tools/list", json!({}))).await;
+    let metrics = lyceum.call(&Request::new("GET", "/metrics")).await;
+    assert_eq!(
+        metrics.head.get("content-type").unwrap(),
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    let line = "lyceum_accept_total{endpoint=\"/mcp\",mode=\"both\"} 1";
+    assert!(metrics.text().lines().any(|found| found == line), "{}", metrics.text());
+    let rows: &[(Request, u16)] = &[
+        (Request::new("POST", "/health"), 405),
+        (Request::new("GET", "/metrics").set("host", "evil.example"), 421),
+        (Request::new("GET", "/metrics").header("origin", "https://evil.example"), 403),
+        (Request::new("GET", "/elsewhere"), 404),
+    ];
+    for (request, status) in rows {
+        let answer = lyceum.call(request).await;
+        assert_eq!(answer.status(), *status, "{request:?}");
+        assert_eq!(answer.json()["error"]["code"], -32600, "{request:?}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn data_directory_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("a/b");
+    let _lyceum = Lyceum::start(&data, &[]).await;
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("seal.key")), 0o600);
+}
