@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve MCP over HTTP (the default).
-    Serve(ServeOpts),
+    Serve(Box<ServeOpts>),
     /// Serve MCP over standard input and output, for clients that start their servers.
     Stdio(StdioOpts),
     /// Say how a request would be answered, and why: JSON, an event stream, or not at all.

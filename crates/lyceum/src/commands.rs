@@ -16,7 +16,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     match cli.command {
         None => serve::run(cli.serve, &environment),
-        Some(Command::Serve(opts)) => serve::run(opts, &environment),
+        Some(Command::Serve(opts)) => serve::run(*opts, &environment),
         Some(Command::Stdio(opts)) => stdio::run(opts, &environment),
         Some(Command::Explain(opts)) => explain::run(&opts),
         Some(Command::Doctor(opts)) => doctor::run(&opts),
