@@ -158,7 +158,7 @@ impl Task {
             return false;
         }
         state.ending = Some(ending);
-        state.message = message.or(state.message.take());
+        state.message = message;
         state.inputs.clear();
         let running = state.running.take();
         self.touch(state);

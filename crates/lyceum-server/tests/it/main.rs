@@ -4,9 +4,21 @@
 // A client in process: builds requests and contexts, records what is sent, answers questions.
 mod talk;
 
+// Telling clients what changed.
+mod changes;
+// Progress and log messages.
+mod emitting;
+// Lists: pages, cursors, things that come and go.
+mod lists;
+// Reading resources, getting prompts, completing arguments.
+mod reading;
+// Questions to the client, in both eras.
+mod rounds;
 // What each revision is told: handshake, discovery, lists, results.
 mod shapes;
 // The stdio transport over an in-memory pipe.
 mod stdio;
+// Tasks of both eras.
+mod tasks;
 // Tools: arguments, errors, structured content.
 mod tools;

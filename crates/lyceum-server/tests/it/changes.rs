@@ -1,0 +1,177 @@
+//! Telling clients what changed: listening streams and legacy sessions.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use lyceum_http::{Handler, Outbox, Outcome, Reader, Session};
+use lyceum_server::{Call, NoArguments, Resource, Server, prompt, tool};
+use lyceum_wire::{Id, Params, Request, Revision, RpcError};
+use serde_json::{Value, json};
+
+use crate::talk::Talk;
+
+fn server() -> Server {
+    Server::builder("changing", "1")
+        .tool(tool("t", "Does nothing.", |_: Call, _: NoArguments| async { Ok("") }))
+        .prompt(prompt("p", "Says nothing.", |_: Call, _| async { Ok("") }))
+        .resource(Resource::text("x://a", "a", "A"))
+        .resource(Resource::text("x://b", "b", "B"))
+        .build()
+}
+
+fn listen_request(id: Id, filter: &Value) -> Request {
+    let params = json!({ "notifications": filter }).to_string();
+    let params = Params::from_raw(Bytes::from(params)).unwrap();
+    Request { id, method: "subscriptions/listen".into(), params }
+}
+
+/// Opens a listening stream and lets it run until it waits for news.
+async fn listening<'a>(
+    talk: &'a Talk,
+    id: Id,
+    filter: Value,
+) -> std::pin::Pin<Box<dyn Future<Output = Result<Outcome, RpcError>> + 'a>> {
+    let mut stream = Box::pin(talk.server.call(listen_request(id, &filter), talk.context()));
+    settle(&mut stream).await;
+    stream
+}
+
+/// Polls a stream once; it must not end.
+async fn settle(stream: &mut (impl Future<Output = Result<Outcome, RpcError>> + Unpin)) {
+    std::future::poll_fn(|cx| match std::pin::Pin::new(&mut *stream).poll(cx) {
+        Poll::Ready(ended) => panic!("the stream ended: {ended:?}"),
+        Poll::Pending => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_acknowledges_what_it_honours_and_tells_only_that() {
+    let talk = Talk::modern(&server());
+    let filter = json!({
+        "toolsListChanged": true,
+        "promptsListChanged": false,
+        "resourceSubscriptions": ["x://a", "x://nowhere"],
+        "unknown": 1,
+    });
+    let mut stream = listening(&talk, Id::number(7), filter).await;
+    talk.server.tools_changed();
+    talk.server.tools_changed();
+    talk.server.prompts_changed();
+    talk.server.resources_changed();
+    talk.server.resource_updated("x://a");
+    talk.server.resource_updated("x://b");
+    settle(&mut stream).await;
+    insta::assert_snapshot!(talk.sent().join("\n"), @r#"
+{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x://a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}
+{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}
+{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://a","_meta":{"io.modelcontextprotocol/subscriptionId":7}}}
+"#);
+}
+
+#[tokio::test]
+async fn streams_name_themselves_by_the_id_of_their_request_as_it_was_written() {
+    let server = server();
+    for id in [Id::number(1), Id::string("1"), Id::from_token("1.0".into()).unwrap()] {
+        let talk = Talk::modern(&server);
+        let mut stream = listening(&talk, id.clone(), json!({ "promptsListChanged": true })).await;
+        server.prompts_changed();
+        settle(&mut stream).await;
+        let expected = format!(r#""io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        for message in talk.sent_at_least(2).await {
+            assert!(message.contains(&expected), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_closing_server_ends_its_streams_properly() {
+    let talk = Talk::modern(&server());
+    let mut stream = listening(&talk, Id::string("s"), json!({ "toolsListChanged": true })).await;
+    talk.server.tools_changed();
+    talk.server.close();
+    let ended = stream.as_mut().await.unwrap();
+    assert_eq!(talk.sent().len(), 2);
+    insta::assert_snapshot!(String::from_utf8_lossy(ended.as_bytes()), @r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}"#);
+    drop(stream);
+    let late = talk.server.call(listen_request(Id::number(2), &json!({})), talk.context()).await;
+    assert!(late.is_ok());
+}
+
+#[tokio::test]
+async fn a_stream_says_what_it_needs() {
+    let talk = Talk::modern(&server());
+    let missing = talk.ask("subscriptions/listen", json!({})).await;
+    assert_eq!(missing["error"]["code"], -32602);
+    let odd =
+        talk.ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": 1 } }));
+    assert_eq!(odd.await["error"]["code"], -32602);
+    let tasks = json!({ "notifications": { "taskIds": [] } });
+    assert_eq!(talk.ask("subscriptions/listen", tasks).await["error"]["code"], -32021);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_any_more_is_forgotten() {
+    let talk = Talk::modern(&server());
+    drop(listening(&talk, Id::number(1), json!({ "toolsListChanged": true })).await);
+    talk.server.tools_changed();
+    tokio::task::yield_now().await;
+    assert_eq!(talk.sent().len(), 1);
+}
+
+fn legacy(server: &Server) -> (Arc<Session>, Reader) {
+    let outbox = Arc::new(Outbox::new(64 * 1024));
+    let reader = outbox.resume();
+    let session = Arc::new(Session::detached(Revision::V2025_11_25, outbox));
+    server.stream_opened(&session);
+    (session, reader)
+}
+
+#[tokio::test]
+async fn legacy_sessions_are_told_of_lists_and_of_what_they_subscribed_to() {
+    let server = server();
+    let (session, mut reader) = legacy(&server);
+    let (_other, mut other) = legacy(&server);
+    let talk = Talk::new(&server, Revision::V2025_11_25);
+    let talk = Talk { session: Some(session), ..talk };
+    assert_eq!(talk.raw("resources/subscribe", json!({ "uri": "x://a" })).await, "{}");
+    assert_eq!(talk.raw("resources/subscribe", json!({ "uri": "x://b" })).await, "{}");
+    assert_eq!(talk.raw("resources/unsubscribe", json!({ "uri": "x://b" })).await, "{}");
+    server.resource_updated("x://a");
+    server.resource_updated("x://b");
+    server.prompts_changed();
+    let expected = [
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://a"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#,
+    ];
+    for expected in expected {
+        assert_eq!(reader.next().await.unwrap(), expected);
+    }
+    assert_eq!(other.next().await.unwrap(), expected[1]);
+}
+
+#[tokio::test]
+async fn a_reopened_stream_is_told_once() {
+    let server = server();
+    let (session, mut reader) = legacy(&server);
+    server.stream_opened(&session);
+    server.tools_changed();
+    server.prompts_changed();
+    assert!(reader.next().await.unwrap().ends_with(br#""notifications/tools/list_changed"}"#));
+    assert!(reader.next().await.unwrap().ends_with(br#""notifications/prompts/list_changed"}"#));
+}
+
+#[tokio::test]
+async fn subscriptions_need_a_session_and_a_resource() {
+    let server = server();
+    let (session, _reader) = legacy(&server);
+    let without = Talk::new(&server, Revision::V2025_11_25);
+    let with = Talk { session: Some(session), ..without.clone() };
+    let code = async |talk: &Talk, uri: &str| {
+        talk.ask("resources/subscribe", json!({ "uri": uri })).await["error"]["code"].clone()
+    };
+    assert_eq!(code(&without, "x://a").await, -32600);
+    assert_eq!(code(&with, "x://nowhere").await, -32002);
+}
