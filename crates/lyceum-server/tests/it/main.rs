@@ -16,6 +16,8 @@ mod reading;
 mod rounds;
 // What each revision is told: handshake, discovery, lists, results.
 mod shapes;
+// Many clients at once over real sockets: no answer reaches the wrong one.
+mod isolation;
 // The stdio transport over an in-memory pipe.
 mod stdio;
 // Tasks of both eras.
