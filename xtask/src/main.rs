@@ -9,6 +9,7 @@ mod checks;
 mod clients;
 mod conformance;
 mod everything;
+mod fuzz;
 mod nginx;
 mod process;
 mod proxy;
@@ -22,7 +23,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
 
@@ -31,6 +32,7 @@ usage: cargo xtask COMMAND
 
   test [--list] [--only STEP]... [--skip STEP]...
                     set up what is missing, then run every check
+  fuzz [SECONDS]    run every fuzz target side by side, for a minute unless told
   bench [--help]    measure our server against bare hyper, axum and rmcp
 ";
 
@@ -49,6 +51,11 @@ fn run(args: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::locate();
     match args.split_first() {
         Some((command, rest)) if command == "test" => steps::run(&workspace, rest),
+        Some((command, rest)) if command == "fuzz" => {
+            let seconds = rest.first().map_or(Ok(60), |seconds| seconds.parse());
+            fuzz::run(seconds.context("usage: cargo xtask fuzz [SECONDS]")?)
+                .map(|()| ExitCode::SUCCESS)
+        }
         Some((command, rest)) if command == "bench" => bench::run(rest).map(|()| ExitCode::SUCCESS),
         None => {
             print!("{USAGE}");

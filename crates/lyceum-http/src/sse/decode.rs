@@ -59,7 +59,7 @@ pub struct Decoder {
 /// The event whose lines are being read.
 #[derive(Debug, Default)]
 struct Partial {
-    name: Vec<u8>,
+    name: String,
     id: Option<String>,
     data: Vec<u8>,
     /// Whether there was a `data` line, perhaps an empty one.
@@ -185,7 +185,7 @@ impl Partial {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"event" => self.name = value.to_vec(),
+            b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
             b"data" => {
                 if self.has_data {
                     self.data.push(b'\n');
@@ -210,10 +210,7 @@ impl Partial {
     }
 
     fn finish(self) -> DecodedEvent {
-        let name = match self.name.as_slice() {
-            b"" => "message".to_owned(),
-            name => String::from_utf8_lossy(name).into_owned(),
-        };
+        let name = if self.name.is_empty() { "message".to_owned() } else { self.name };
         DecodedEvent { name, id: self.id, data: self.data.into() }
     }
 }

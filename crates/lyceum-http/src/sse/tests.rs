@@ -204,6 +204,7 @@ fn an_event_over_the_limit_ends_the_stream() {
         assert!(!fits(b": a very long comment", piece), "an endless comment");
         assert!(!fits(&b"data: 1234\n".repeat(5), piece), "endless data");
         assert!(!fits(b"id: 123456789\nevent: 123456789\ndata: 1234\n\n", piece), "long fields");
+        assert!(!fits(b"event: \xFF\xFF\xFF\xFF\xFF\xFF\xFF\ndata: 1\n\n", piece), "as decoded");
     }
 }
 

@@ -1,0 +1,156 @@
+//! Routing headers against the body as serde_json sees it: whatever passes the checks says the same
+//! in both places, and what a client writes passes.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use lyceum_wire::{
+    Field, Member, Message, ParamHeaders, Request, RevisionSet, Route, RoutingHeaders,
+    check_modern, classify, decode_value, encode_value,
+};
+use serde_json::Value;
+
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+const SCHEMA: &[u8] = br#"{"type":"object","properties":{
+    "city":{"type":"string","x-mcp-header":"City"},
+    "days":{"type":"integer","x-mcp-header":"Days"},
+    "deep":{"type":"object","properties":{"flag":{"type":"boolean","x-mcp-header":"Flag"}}}}}"#;
+
+static ANNOTATED: LazyLock<ParamHeaders> =
+    LazyLock::new(|| ParamHeaders::from_schema(SCHEMA).expect("the schema is sound"));
+
+/// The annotated arguments of [`SCHEMA`]: header and JSON pointer.
+const PARAMS: [(&str, &str); 3] =
+    [("Mcp-Param-City", "/city"), ("Mcp-Param-Days", "/days"), ("Mcp-Param-Flag", "/deep/flag")];
+
+/// Takes six lines as headers (empty: absent, `!`: repeated), the rest as the body.
+pub fn check(data: &[u8]) {
+    let mut lines = data.splitn(7, |&byte| byte == b'\n');
+    let mut field = || match lines.next().unwrap_or_default() {
+        b"" => Field::Absent,
+        b"!" => Field::Repeated,
+        value => Field::Value(value),
+    };
+    let headers = RoutingHeaders { version: field(), method: field(), name: field() };
+    let params = [field(), field(), field()];
+    let body = Bytes::copy_from_slice(lines.next().unwrap_or_default());
+    for value in data.split(|&byte| byte == b'\n') {
+        values(value);
+    }
+    let Ok(message) = Message::parse(&body) else { return };
+    let route = classify(&message, &headers, RevisionSet::ALL);
+    let Ok(value) = serde_json::from_slice::<Value>(&body) else { return };
+    match (&message, route) {
+        (Message::Request(request), Ok(Route::Modern)) => {
+            modern(request, &headers, &params, &value)
+        }
+        (_, Ok(Route::Modern)) | (_, Err(_)) => {}
+        // Nothing that says it is modern may slip past the modern checks.
+        (_, Ok(_)) => assert!(value["params"]["_meta"].get(META_VERSION).is_none()),
+    }
+}
+
+/// A header value has one meaning, and every text has a header value.
+fn values(raw: &[u8]) {
+    if let Ok(decoded) = decode_value(raw) {
+        let written = encode_value(&decoded);
+        assert_eq!(decode_value(written.as_bytes()).as_deref(), Ok(&*decoded));
+        assert_eq!(Some(&*decoded), read(raw).as_deref());
+    } else {
+        assert_eq!(read(raw), None, "{raw:?}");
+    }
+    if let Ok(text) = std::str::from_utf8(raw) {
+        let written = encode_value(text);
+        assert!(written.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{written:?}");
+        assert_eq!(decode_value(written.as_bytes()).as_deref(), Ok(text));
+    }
+}
+
+fn modern(request: &Request, headers: &RoutingHeaders<'_>, params: &[Field<'_>; 3], value: &Value) {
+    if check_modern(request, headers, RevisionSet::ALL).is_ok() {
+        let told = |field| match field {
+            Field::Value(raw) => Some(String::from_utf8_lossy(trim(raw)).into_owned()),
+            _ => None,
+        };
+        assert_eq!(told(headers.version).as_deref(), Some("2026-07-28"));
+        assert_eq!(
+            told(headers.version).as_deref(),
+            value["params"]["_meta"][META_VERSION].as_str()
+        );
+        assert_eq!(told(headers.method).as_deref(), value["method"].as_str());
+        let name = match value["method"].as_str() {
+            Some("tools/call" | "prompts/get") => Some(&value["params"]["name"]),
+            Some("resources/read") => Some(&value["params"]["uri"]),
+            Some("tasks/get" | "tasks/update" | "tasks/cancel") => Some(&value["params"]["taskId"]),
+            _ => None,
+        };
+        if let (Some(name), Field::Value(raw)) = (name, headers.name) {
+            assert_eq!(read(raw).as_deref(), name.as_str());
+        }
+        assert!(
+            name.is_none_or(|name| name.is_string() == matches!(headers.name, Field::Value(_)))
+        );
+        assert_ne!(headers.name, Field::Repeated);
+    }
+    arguments(request.params.get(Member::Arguments), params, &value["params"]["arguments"]);
+}
+
+fn arguments(raw: Option<&[u8]>, params: &[Field<'_>; 3], value: &Value) {
+    let annotated = &*ANNOTATED;
+    let sent: HashMap<&str, Field<'_>> =
+        PARAMS.iter().map(|(name, _)| *name).zip(params.iter().copied()).collect();
+    if annotated.check(raw, |name| sent[name]).is_ok() {
+        for (name, pointer) in PARAMS {
+            let text = match sent[name] {
+                Field::Value(raw) => read(raw),
+                _ => None,
+            };
+            let same = match (value.pointer(pointer), &text) {
+                (None | Some(Value::Null), None) => sent[name] == Field::Absent,
+                (Some(Value::String(value)), Some(text)) => value == text,
+                (Some(Value::Bool(value)), Some(text)) => value.to_string() == *text,
+                (Some(Value::Number(value)), Some(text)) => {
+                    value.as_f64() == text.trim_matches([' ', '\t']).parse().ok()
+                }
+                _ => false,
+            };
+            assert!(same, "{name}: {text:?} passed for {:?}", value.pointer(pointer));
+        }
+    }
+    let mirrored: HashMap<String, String> = annotated.mirror(raw).into_iter().collect();
+    let present = |pointer| value.pointer(pointer).is_some_and(|value| !value.is_null());
+    if PARAMS.iter().all(|(name, pointer)| present(pointer) == mirrored.contains_key(*name)) {
+        let checked = annotated.check(raw, |name| match mirrored.get(name) {
+            Some(value) => Field::Value(value.as_bytes()),
+            None => Field::Absent,
+        });
+        assert!(checked.is_ok(), "{mirrored:?} was refused: {checked:?}");
+    }
+}
+
+/// A header value, read by the letter of the specification.
+fn read(raw: &[u8]) -> Option<String> {
+    let value = std::str::from_utf8(trim(raw)).ok()?;
+    if !value.chars().all(|letter| letter == '\t' || (' '..='~').contains(&letter)) {
+        return None;
+    }
+    let encoded = value.strip_prefix("=?base64?");
+    match encoded.filter(|_| value.ends_with("?=")) {
+        None => Some(value.to_owned()),
+        Some(rest) => {
+            let payload = rest.strip_suffix("?=")?;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(payload).ok()?;
+            String::from_utf8(bytes).ok()
+        }
+    }
+}
+
+fn trim(raw: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = raw.iter().position(|byte| !is_space(byte)).unwrap_or(raw.len());
+    let end = raw.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    &raw[start..end]
+}
