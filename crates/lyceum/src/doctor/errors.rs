@@ -46,7 +46,7 @@ async fn modern_mistakes(patient: &Patient, list: &Ask) -> Vec<Finding> {
         patient.probe("unknown protocol version", &future, |seen| coded(seen, -32022)).await,
         patient.probe("modern without _meta", &bare, |seen| coded(seen, -32602)).await,
         patient.probe("Mcp-Method disagrees", &wrong, |seen| coded(seen, -32020)).await,
-        patient.probe("MCP-Protocol-Version absent", &headless, |seen| coded(seen, -32020)).await,
+        patient.probe("MCP-Protocol-Version absent", &headless, judge_headless).await,
     ]
 }
 
@@ -66,6 +66,17 @@ fn coded(seen: &Seen, code: i64) -> Judgement {
         },
         _ if seen.refused() => warn("the HTTP status should be 400"),
         _ => bad("refuse it with HTTP 400 and a JSON-RPC error"),
+    }
+}
+
+/// A server that serves older clients too may take it for one of theirs.
+fn judge_headless(seen: &Seen) -> Judgement {
+    match (seen.code(), seen.refused()) {
+        (Some(-32020), true) => OK,
+        (_, true) => {
+            warn("the JSON-RPC error code should be -32020: it tells the client what to add")
+        }
+        _ => bad("refuse it with HTTP 400 and -32020: proxies route by this header"),
     }
 }
 
@@ -103,7 +114,8 @@ fn judge_method(seen: &Seen, modern: bool) -> Judgement {
         (true, 404, Some(-32601)) | (false, 200, Some(-32601)) => OK,
         (true, _, Some(-32601)) => bad("the HTTP status must be 404 in 2026-07-28"),
         (false, 404, _) => bad("legacy clients read 404 as «session gone»: answer 200 with -32601"),
-        _ => bad("the JSON-RPC error code must be -32601"),
+        (_, _, Some(_)) => warn("the JSON-RPC error code should be -32601"),
+        _ => bad("refuse methods that do not exist with -32601"),
     }
 }
 
