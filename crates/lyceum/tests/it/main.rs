@@ -3,6 +3,7 @@
 
 mod doctor; // what the doctor says about good, strict and hopeless servers
 mod lyceum; // starts the binary and talks to it
+mod readme; // what the README shows
 mod refusals; // configurations it does not start with
 mod serve; // what it serves over HTTP
 mod stdio; // what it serves over standard input and output
