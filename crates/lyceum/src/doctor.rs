@@ -15,11 +15,12 @@ mod report;
 mod revisions;
 mod sessions;
 mod streams;
+mod target;
 
 pub(crate) use report::Report;
 
-use exchange::Target;
 use patient::Patient;
+use target::Target;
 
 /// Examines the server at `url`.
 ///

@@ -1,30 +1,23 @@
 //! One request and what came back, over a connection of its own, in bounded time and space.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::bail;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderValue, Request, Uri};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use lyceum_http::sse::Decoder;
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio::time::{Duration, Instant, timeout, timeout_at};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use super::ask::Ask;
+use super::target::Target;
 
 /// Bytes of an answer that are looked at.
 const MAX_BODY: usize = 4 << 20;
-
-/// The server under examination.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    authority: String,
-    pub(super) path: String,
-    token: Option<HeaderValue>,
-    patience: Duration,
-}
 
 /// What an answer is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,56 +43,14 @@ pub(super) struct Seen {
 }
 
 impl Target {
-    pub(super) fn parse(
-        url: &str,
-        token: Option<&str>,
-        patience: Duration,
-    ) -> anyhow::Result<Self> {
-        let uri: Uri = url.parse().with_context(|| format!("{url:?} is not a URL"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => bail!(
-                "the doctor speaks plain http only; run it beside the server, or through a proxy \
-                 that ends TLS"
-            ),
-            _ => bail!("{url:?} is not a URL; write http://HOST:PORT/PATH"),
-        }
-        let authority = uri.authority().context("the URL has no host")?;
-        ensure!(!authority.as_str().contains('@'), "leave user and password out of the URL");
-        let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
-        Ok(Self {
-            authority: match authority.port_u16() {
-                Some(_) => authority.to_string(),
-                None => format!("{authority}:80"),
-            },
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-            token: token.transpose().context("the token has characters no header can carry")?,
-            patience,
-        })
-    }
-
-    /// Whether the server is on this machine, where pages in a browser can reach it too.
-    pub(super) fn is_local(&self) -> bool {
-        ["127.", "localhost:", "[::1]:"].iter().any(|local| self.authority.starts_with(local))
-    }
-
-    /// Whether anyone accepts connections.
-    pub(super) async fn knock(&self) -> anyhow::Result<()> {
-        self.connect().await.map(|_| ())
-    }
-
-    async fn connect(&self) -> anyhow::Result<TcpStream> {
-        let connecting = timeout(self.patience, TcpStream::connect(&self.authority));
-        Ok(connecting.await.context("no connection in time")??)
-    }
-
     /// Sends a request and waits for as much of the answer as tells something.
     pub(super) async fn send(&self, ask: &Ask) -> anyhow::Result<Seen> {
         let deadline = Instant::now() + self.patience;
         let stream = self.connect().await?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(connection);
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // Dropped with everything it drives, however this ends.
+        let mut driver = JoinSet::new();
+        driver.spawn(connection);
         let response = timeout_at(deadline, sender.send_request(self.request(ask)?)).await;
         let response = match response {
             Ok(response) => response?,
@@ -109,7 +60,6 @@ impl Target {
         let form = form(&head.headers);
         let wait = if ask.head_only { Instant::now() } else { deadline };
         let messages = read(form, body, wait).await;
-        driver.abort();
         let form = if messages.is_none() { Form::Empty } else { form };
         let messages = messages.unwrap_or_default();
         Ok(Seen { status: head.status.as_u16(), headers: head.headers, form, messages })
@@ -121,9 +71,9 @@ impl Target {
         *request.method_mut() = ask.method.clone();
         *request.uri_mut() = path.parse()?;
         let headers = request.headers_mut();
-        headers.insert(HOST, HeaderValue::try_from(&self.authority)?);
+        headers.insert(HOST, self.authority.clone());
         if let Some(token) = &self.token {
-            headers.insert(http::header::AUTHORIZATION, token.clone());
+            headers.insert(AUTHORIZATION, token.clone());
         }
         for (name, value) in &ask.headers {
             headers.insert(*name, HeaderValue::try_from(value)?);

@@ -3,11 +3,11 @@
 use lyceum_wire::Revision;
 
 use super::ask::Ask;
-use super::exchange::{Seen, Target};
+use super::exchange::Seen;
 use super::report::{Finding, Verdict};
+use super::target::Target;
 
 /// The server under examination.
-#[derive(Debug)]
 pub(super) struct Patient {
     pub(super) target: Target,
     /// Whether it serves 2026-07-28.

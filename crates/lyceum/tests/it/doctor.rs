@@ -1,10 +1,19 @@
 //! What the doctor says about good, strict and hopeless servers.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use lyceum_testkit::Server;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::lyceum::{Lyceum, run};
+use crate::lyceum::{Lyceum, command, run};
 
 /// The doctor's findings and exit code.
 async fn examine(url: &str) -> (Vec<Value>, Option<i32>) {
@@ -108,7 +117,7 @@ async fn nobody_there_is_said_plainly() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let rows = [
         (format!("http://127.0.0.1:{port}/mcp"), "is the server running?"),
-        ("https://example.org/mcp".to_owned(), "the doctor speaks plain http only"),
+        (format!("https://127.0.0.1:{port}/mcp"), "is the server running?"),
         ("nonsense".to_owned(), "is not a URL; write http://HOST:PORT/PATH"),
     ];
     for (url, complaint) in rows {
@@ -117,4 +126,52 @@ async fn nobody_there_is_said_plainly() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(complaint), "{url}: {stderr}");
     }
+}
+
+#[tokio::test]
+async fn server_behind_tls_is_examined_if_its_certificate_is_trusted() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let front = tls_front(lyceum.address).await;
+    let url = format!("https://{}/mcp", front.address());
+    let examine = async |trusted: &str| {
+        let trusted = tls_file(trusted);
+        command(&["doctor", &url]).env("SSL_CERT_FILE", trusted).output().await.unwrap()
+    };
+    let stdout = String::from_utf8(examine("trusted.pem").await.stdout).unwrap();
+    assert!(stdout.ends_with(" ok, 0 warn, 0 bad\n"), "{stdout}");
+    let stderr = String::from_utf8(examine("stranger.pem").await.stderr).unwrap();
+    assert!(stderr.contains("invalid peer certificate"), "{stderr}");
+}
+
+/// Self-signed for 127.0.0.1, with a key that protects nothing.
+fn tls_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+}
+
+/// Ends TLS and passes everything on to `back`.
+async fn tls_front(back: SocketAddr) -> Server {
+    let certificate = CertificateDer::from_pem_file(tls_file("trusted.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(tls_file("trusted.key")).unwrap();
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Server::start(async move |listener, shutdown| {
+        let serve = async {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let Ok(mut front) = acceptor.accept(stream).await else { return };
+                    let mut back = TcpStream::connect(back).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut front, &mut back).await;
+                });
+            }
+        };
+        tokio::select! {
+            () = serve => {}
+            () = shutdown => {}
+        }
+    })
+    .await
 }
