@@ -10,10 +10,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use lyceum_wire::{Era, ErrorCode, Id, Request, RpcError, encode};
 
+use crate::answer;
 use crate::context::Context;
-use crate::dialect::UnknownTool;
+use crate::dialect::{Decision, UnknownTool};
 use crate::endpoint::Shared;
 use crate::handler::{Handler, Outcome};
+use crate::legacy::LegacyCall;
+use crate::outlet::PostOutlet;
+use crate::pipeline::{Reply, SESSION};
 
 /// An answer, framed as JSON-RPC, and the status it has when it is a response of its own.
 #[derive(Debug)]
@@ -27,7 +31,37 @@ pub(crate) struct Answer {
 /// A running call.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
+/// A call that arrived in a POST of its own.
+pub(crate) struct PostedCall {
+    pub(crate) call: Call,
+    pub(crate) outlet: Arc<PostOutlet>,
+    pub(crate) decision: Decision,
+    /// The legacy call's id and session; `None` in the modern era.
+    pub(crate) legacy: Option<LegacyCall>,
+}
+
 impl<H: Handler> Shared<H> {
+    /// Runs a call to its response. Most calls answer at once and are done here; what becomes of
+    /// the others depends on the era.
+    pub(crate) async fn run(self: &Arc<Self>, mut posted: PostedCall) -> Reply {
+        let answer = poll_once(&mut posted.call).await;
+        let echo = posted.legacy.as_mut().and_then(|legacy| legacy.echo.take());
+        let mut reply = match answer {
+            Poll::Ready(answer) if posted.outlet.stream().is_none() => {
+                respond(answer, posted.decision)
+            }
+            // Boxed, so that the many quick calls do not pay for the size of the slow ones.
+            answer => match posted.legacy {
+                None => Box::pin(self.run_inline(posted, answer)).await,
+                Some(_) => Box::pin(self.run_apart(posted, answer)).await,
+            },
+        };
+        if let Some(session) = echo {
+            reply.headers_mut().insert(SESSION, session);
+        }
+        reply
+    }
+
     /// Starts a call. Nothing runs until it is polled.
     pub(crate) fn start(self: &Arc<Self>, request: Request, cx: Context) -> Call {
         let shared = Arc::clone(self);
@@ -90,6 +124,19 @@ fn in_dialect(mut error: RpcError, unknown_tool: UnknownTool) -> RpcError {
         error.code = ErrorCode(unknown_tool.code());
     }
     error
+}
+
+/// Polls a future once, with the caller's waker.
+pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+/// Frames an answer that came before anything was streamed.
+pub(crate) fn respond(answer: Answer, decision: Decision) -> Reply {
+    if decision == Decision::Sse && answer.status == StatusCode::OK {
+        return answer::single_event(&answer.message);
+    }
+    answer::json(answer.status, answer.message)
 }
 
 /// Polls a future and turns a panic into an error, so that one request cannot end a connection

@@ -121,8 +121,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move { Ok(shared.answer(request).await) })
+        Box::pin(Arc::clone(&self.shared).answer(request))
     }
 }
 

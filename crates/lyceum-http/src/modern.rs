@@ -12,54 +12,46 @@ use lyceum_wire::{
 use tokio::time::Sleep;
 
 use crate::answer::{self, AnswerBody};
-use crate::call::{Answer, Call};
+use crate::call::{Answer, Call, PostedCall, respond};
 use crate::context::{Context, Outlet};
-use crate::dialect::Decision;
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::outlet::{First, PostOutlet, Stream};
-use crate::pipeline::{Arrival, Reply, field, plain_error, refused};
+use crate::pipeline::{Arrival, Next, Reply, field, plain_error, refused};
 use crate::stream::EventStream;
 
 impl<H: Handler> Shared<H> {
-    /// Answers a message that claims to be modern.
-    pub(crate) async fn modern(
+    /// Takes a message that claims to be modern.
+    pub(crate) fn modern(
         self: &Arc<Self>,
         mut arrival: Arrival<'_>,
         message: Message,
         routing: &RoutingHeaders<'_>,
-    ) -> Reply {
+    ) -> Result<Next, Reply> {
         arrival.trace.era = "modern";
         let request = match message {
             Message::Request(request) => request,
             Message::Notification(notification) => {
                 // Accepted and dropped: request ids of other clients must not be cancellable.
                 return match check_modern_notification(&notification, routing, self.served) {
-                    Ok(()) => answer::empty(StatusCode::ACCEPTED),
-                    Err(refusal) => refused(&refusal),
+                    Ok(()) => Err(answer::empty(StatusCode::ACCEPTED)),
+                    Err(refusal) => Err(refused(&refusal)),
                 };
             }
             Message::Response(_) | Message::Batch(_) => {
-                return plain_error(StatusCode::BAD_REQUEST, "send one request or notification");
+                let text = "send one request or notification";
+                return Err(plain_error(StatusCode::BAD_REQUEST, text));
             }
         };
-        let modern = match check_modern(&request, routing, self.served) {
-            Ok(modern) => modern,
-            Err(refusal) => return refused(&refusal),
-        };
-        let verdict = match self.negotiate(&mut arrival, &request.method) {
-            Ok(verdict) => verdict,
-            Err(reply) => return reply,
-        };
-        if let Err(refusal) = self.check_param_headers(&request, &arrival) {
-            return refused(&refusal);
-        }
+        let modern = check_modern(&request, routing, self.served).map_err(|no| refused(&no))?;
+        let verdict = self.negotiate(&mut arrival, &request.method)?;
+        self.check_param_headers(&request, &arrival).map_err(|no| refused(&no))?;
         let dropped = self.counters.dropped.clone();
         let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
         let cx =
             self.modern_context(&request, &modern, arrival.principal, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
-        self.run_inline(call, outlet, verdict.decision).await
+        Ok(Next::Call(PostedCall { call, outlet, decision: verdict.decision, legacy: None }))
     }
 
     fn modern_context(
@@ -100,15 +92,20 @@ impl<H: Handler> Shared<H> {
             .map_err(|error| Refusal::bad_request(error, Some(request.id.clone())))
     }
 
-    /// Runs a call inside its response: when the client goes away, so does the call.
-    async fn run_inline(&self, call: Call, outlet: Arc<PostOutlet>, decision: Decision) -> Reply {
-        let mut inline = Inline {
-            call: Some(call),
-            outlet: &outlet,
-            silence: None,
-            patience: self.limits.keep_alive,
+    /// Runs a call inside its response: when the client goes away, so does the call. `polled` is
+    /// what the first poll brought.
+    pub(crate) async fn run_inline(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
+        let PostedCall { call, outlet, decision, .. } = posted;
+        let step = match polled {
+            Poll::Ready(answer) => Step::answered(answer, &outlet),
+            Poll::Pending => {
+                let patience = self.limits.keep_alive;
+                let mut inline =
+                    Inline { call: Some(call), outlet: &outlet, silence: None, patience };
+                std::future::poll_fn(|cx| inline.poll(cx)).await
+            }
         };
-        match std::future::poll_fn(|cx| inline.poll(cx)).await {
+        match step {
             Step::Answered(answer) => respond(answer, decision),
             Step::AnsweredOnStream(answer, stream) => {
                 stream.outbox.conclude(answer.message);
@@ -129,14 +126,6 @@ impl<H: Handler> Shared<H> {
     }
 }
 
-/// Frames an answer that came before anything was streamed.
-pub(crate) fn respond(answer: Answer, decision: Decision) -> Reply {
-    if decision == Decision::Sse && answer.status == StatusCode::OK {
-        return answer::single_event(&answer.message);
-    }
-    answer::json(answer.status, answer.message)
-}
-
 /// A call whose response has not begun.
 struct Inline<'a> {
     call: Option<Call>,
@@ -153,14 +142,20 @@ enum Step {
     Streaming(Call, Stream),
 }
 
+impl Step {
+    fn answered(answer: Answer, outlet: &PostOutlet) -> Self {
+        match outlet.stream() {
+            Some(stream) => Self::AnsweredOnStream(answer, stream),
+            None => Self::Answered(answer),
+        }
+    }
+}
+
 impl Inline<'_> {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
         let call = self.call.as_mut().expect("not polled after it was ready");
         if let Poll::Ready(answer) = call.as_mut().poll(cx) {
-            return Poll::Ready(match self.outlet.stream() {
-                Some(stream) => Step::AnsweredOnStream(answer, stream),
-                None => Step::Answered(answer),
-            });
+            return Poll::Ready(Step::answered(answer, self.outlet));
         }
         if self.outlet.may_stream() {
             let patience = self.patience;

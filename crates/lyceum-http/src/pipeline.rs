@@ -1,6 +1,8 @@
 //! A request's way through an endpoint, in order: guards, authentication, negotiation, parsing,
 //! classification, then one of the two eras.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +19,7 @@ use crate::accept::{Acceptance, parse_accept};
 use crate::answer::{self, AnswerBody};
 use crate::authenticate::Unauthorized;
 use crate::body;
+use crate::call::PostedCall;
 use crate::context::Principal;
 use crate::cors;
 use crate::dialect::{ContentTypeRule, Decision, Verdict, decide_post};
@@ -47,6 +50,16 @@ pub(crate) struct Arrival<'a> {
     pub(crate) trace: &'a mut Trace,
 }
 
+/// What is left to do once a message was routed.
+pub(crate) enum Next {
+    /// Nothing but to send this.
+    Reply(Reply),
+    /// A call is to be run: the common case.
+    Call(PostedCall),
+    /// Something rarer, that takes time.
+    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+}
+
 /// How the answer came about, for the log and the `Lyceum-Decision` header.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -56,7 +69,7 @@ pub(crate) struct Trace {
 
 impl<H: Handler> Shared<H> {
     /// Answers one request.
-    pub(crate) async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Reply
+    pub(crate) async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Result<Reply, Infallible>
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -73,7 +86,7 @@ impl<H: Handler> Shared<H> {
             }
         };
         self.finish(&head, &trace, &mut reply);
-        reply
+        Ok(reply)
     }
 
     /// Judges Host and Origin; returns the origin to name in CORS headers.
@@ -123,39 +136,55 @@ impl<H: Handler> Shared<H> {
         reply
     }
 
-    async fn post<B>(self: &Arc<Self>, arrival: Arrival<'_>, body: B) -> Reply
+    async fn post<B>(self: &Arc<Self>, mut arrival: Arrival<'_>, body: B) -> Reply
     where
         B: Body<Data = Bytes> + Send,
     {
-        if let Err(reply) = self.check_content(arrival.headers) {
-            return reply;
-        }
-        self.counters.accepted(arrival.acceptance.mode());
-        let verdict = decide_post(self.policy, &arrival.acceptance, "", self.sse);
-        if verdict.decision == Decision::NotAcceptable {
-            return self.not_acceptable(arrival.trace, verdict);
-        }
+        let verdict = match self.check_post(&mut arrival) {
+            Ok(verdict) => verdict,
+            Err(reply) => return reply,
+        };
         let body = match body::read(body, &self.limits).await {
             Ok(body) => body,
             Err(error) => {
-                let error = (error.status(), RpcError::invalid_request(error.to_string()));
-                let mut reply = answer::error(error.0, None, &error.1);
+                let mut reply = plain_error(error.status(), error.to_string());
                 // What is left of the body must not be taken for the next request.
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 return reply;
             }
         };
-        let routing = routing_headers(arrival.headers);
-        let message = match Message::parse(&body) {
-            Ok(message) => message,
-            Err(error) => return self.malformed(&routing, verdict, error.into()),
-        };
-        match classify(&message, &routing, self.served) {
-            Err(refusal) => refused(&refusal),
-            Ok(Route::Modern) => self.modern(arrival, message, &routing).await,
-            Ok(Route::Initialize) => self.initialize(arrival, message).await,
-            Ok(Route::Legacy { header }) => self.legacy(arrival, message, header).await,
+        match self.route(arrival, &body, verdict) {
+            Next::Reply(reply) => reply,
+            Next::Call(call) => self.run(call).await,
+            Next::Later(reply) => reply.await,
         }
+    }
+
+    /// What can be said before the body is read. The verdict is preliminary: the method is unknown.
+    fn check_post(&self, arrival: &mut Arrival<'_>) -> Result<Verdict, Reply> {
+        self.check_content(arrival.headers)?;
+        self.counters.accepted(arrival.acceptance.mode());
+        let verdict = decide_post(self.policy, &arrival.acceptance, "", self.sse);
+        match verdict.decision {
+            Decision::NotAcceptable => Err(self.not_acceptable(arrival.trace, verdict)),
+            _ => Ok(verdict),
+        }
+    }
+
+    /// Parses and classifies a body. Nothing here waits, so that the future of a request stays small.
+    fn route(self: &Arc<Self>, arrival: Arrival<'_>, body: &Bytes, verdict: Verdict) -> Next {
+        let routing = routing_headers(arrival.headers);
+        let message = match Message::parse(body) {
+            Ok(message) => message,
+            Err(error) => return Next::Reply(self.malformed(&routing, verdict, error.into())),
+        };
+        let next = match classify(&message, &routing, self.served) {
+            Err(refusal) => Err(refused(&refusal)),
+            Ok(Route::Modern) => self.modern(arrival, message, &routing),
+            Ok(Route::Initialize) => self.initialize(arrival, message),
+            Ok(Route::Legacy { header }) => self.legacy(arrival, message, header),
+        };
+        next.unwrap_or_else(Next::Reply)
     }
 
     fn check_content(&self, headers: &HeaderMap) -> Result<(), Reply> {

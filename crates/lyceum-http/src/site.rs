@@ -1,6 +1,5 @@
 //! Paths: which service answers which path of a server.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +24,8 @@ type Route<B> = Arc<dyn Fn(Request<B>) -> ResponseFuture + Send + Sync>;
 /// Paths match exactly: there is no prefix, no trailing slash and no percent-decoding to disagree
 /// about with a proxy in front.
 pub struct Site<B> {
-    routes: Arc<HashMap<Box<str>, Route<B>>>,
+    /// A handful at most, so looking through them beats hashing.
+    routes: Arc<[(Box<str>, Route<B>)]>,
 }
 
 impl<B> Site<B>
@@ -34,7 +34,7 @@ where
 {
     /// A site where every path is 404.
     pub fn new() -> Self {
-        Self { routes: Arc::default() }
+        Self { routes: Arc::new([]) }
     }
 
     /// Puts an endpoint at its path.
@@ -75,15 +75,15 @@ where
         path: &str,
         handle: impl Fn(Request<B>) -> ResponseFuture + Send + Sync + 'static,
     ) -> Self {
-        let mut routes = HashMap::clone(&self.routes);
-        routes.insert(path.into(), Arc::new(handle));
-        self.routes = Arc::new(routes);
+        let others = self.routes.iter().filter(|(known, _)| &**known != path).cloned();
+        let route: Route<B> = Arc::new(handle);
+        self.routes = others.chain([(path.into(), route)]).collect();
         self
     }
 
     /// The paths served.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.routes.keys().map(|path| &**path)
+        self.routes.iter().map(|(path, _)| &**path)
     }
 }
 
@@ -104,7 +104,7 @@ impl<B> Clone for Site<B> {
 
 impl<B> fmt::Debug for Site<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.routes.keys()).finish()
+        f.debug_set().entries(self.routes.iter().map(|(path, _)| path)).finish()
     }
 }
 
@@ -121,8 +121,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        match self.routes.get(request.uri().path()) {
-            Some(route) => route(request),
+        let path = request.uri().path();
+        match self.routes.iter().find(|(known, _)| &**known == path) {
+            Some((_, route)) => route(request),
             None => Box::pin(async { Ok(plain_error(StatusCode::NOT_FOUND, "Not Found")) }),
         }
     }

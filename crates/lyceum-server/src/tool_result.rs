@@ -164,7 +164,10 @@ impl ToolResult {
     }
 }
 
-/// One text and nothing else, in one allocation of the exact size.
+/// Bytes a text may grow by, quotes included, before its buffer has to.
+const ROOM_FOR_ESCAPES: usize = 32;
+
+/// One text and nothing else, in one allocation unless much of it needs escaping.
 fn encode_text(text: &str, era: Era, identity: &Identity) -> Vec<u8> {
     let (head, tail): (&[u8], &[u8]) = match era {
         Era::Modern => {
@@ -172,7 +175,7 @@ fn encode_text(text: &str, era: Era, identity: &Identity) -> Vec<u8> {
         }
         Era::Legacy => (br#"{"content":[{"type":"text","text":"#, b"}]}"),
     };
-    let mut out = Vec::with_capacity(head.len() + encode::str_length(text) + tail.len());
+    let mut out = Vec::with_capacity(head.len() + text.len() + ROOM_FOR_ESCAPES + tail.len());
     out.extend_from_slice(head);
     encode::write_str(&mut out, text);
     out.extend_from_slice(tail);

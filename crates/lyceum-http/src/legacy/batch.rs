@@ -4,50 +4,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::{Message, ParseError, RpcError, batch_allowed, encode};
+use lyceum_wire::{Message, ParseError, Request, RpcError, batch_allowed, encode};
 
 use super::origin::Origin;
 use super::post::spawn_call;
 use crate::answer;
-use crate::dialect::Decision;
+use crate::context::Principal;
+use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::outlet::PostOutlet;
-use crate::pipeline::{Arrival, Reply, plain_error};
+use crate::pipeline::{Arrival, Next, Reply, plain_error};
 
 impl<H: Handler> Shared<H> {
-    pub(super) async fn legacy_batch(
+    pub(super) fn legacy_batch(
         self: &Arc<Self>,
         arrival: &mut Arrival<'_>,
         batch: Vec<Result<Message, ParseError>>,
         origin: Origin,
-    ) -> Reply {
+    ) -> Result<Next, Reply> {
         if !batch_allowed(origin.revision) {
-            return plain_error(
+            return Err(plain_error(
                 StatusCode::BAD_REQUEST,
                 "batches exist only in revision 2025-03-26; send single messages",
-            );
+            ));
         }
-        let verdict = match self.negotiate(arrival, "") {
-            Ok(verdict) => verdict,
-            Err(reply) => return reply,
-        };
-        let outlet = self.outlet(verdict, &origin);
+        let verdict = self.negotiate(arrival, "")?;
+        let (shared, principal) = (Arc::clone(self), arrival.principal.take());
+        Ok(Next::Later(Box::pin(async move {
+            shared.run_batch(batch, verdict, origin, principal).await
+        })))
+    }
+
+    async fn run_batch(
+        self: &Arc<Self>,
+        batch: Vec<Result<Message, ParseError>>,
+        verdict: Verdict,
+        origin: Origin,
+        principal: Option<Principal>,
+    ) -> Reply {
         let mut requests = Vec::new();
         let mut answers = Vec::new();
         for message in batch {
             match message {
                 Ok(Message::Request(request)) => requests.push(request),
                 Ok(Message::Notification(notification)) => {
-                    self.legacy_notification(notification, &origin, arrival.principal.clone())
-                        .await;
+                    self.legacy_notification(notification, &origin, principal.clone()).await;
                 }
                 Ok(Message::Response(response)) => drop(self.legacy_response(response, &origin)),
                 Ok(Message::Batch(_)) => {
-                    answers.push(encode::error(
-                        None,
-                        &RpcError::invalid_request("a batch holds no batches"),
-                    ));
+                    let error = RpcError::invalid_request("a batch holds no batches");
+                    answers.push(encode::error(None, &error));
                 }
                 Err(error) => {
                     let id = error.id.clone();
@@ -55,22 +62,37 @@ impl<H: Handler> Shared<H> {
                 }
             }
         }
-        if requests.is_empty() && answers.is_empty() {
-            return answer::empty(StatusCode::ACCEPTED);
-        }
-        let first_id = requests.first().map(|request| request.id.clone());
-        let Some(first_id) = first_id else {
-            return answer::json(StatusCode::OK, array(&answers));
+        let Some(first) = requests.first() else {
+            return match answers.is_empty() {
+                true => answer::empty(StatusCode::ACCEPTED),
+                false => answer::json(StatusCode::OK, array(&answers)),
+            };
         };
+        let id = first.id.clone();
+        let outlet = self.outlet(verdict, &origin);
+        self.start_all(requests, answers, &origin, principal, &outlet, verdict.decision);
+        self.await_first(&id, origin.revision, &outlet, verdict.decision).await
+    }
+
+    /// Starts every request of a batch; the answers gather in `outlet`.
+    fn start_all(
+        self: &Arc<Self>,
+        requests: Vec<Request>,
+        answers: Vec<Bytes>,
+        origin: &Origin,
+        principal: Option<Principal>,
+        outlet: &Arc<PostOutlet>,
+        decision: Decision,
+    ) {
         let gathered = Arc::new(Gathered {
             state: Mutex::new(State { missing: requests.len(), answers }),
-            outlet: Arc::clone(&outlet),
-            streamed: verdict.decision == Decision::Sse,
+            outlet: Arc::clone(outlet),
+            streamed: decision == Decision::Sse,
         });
         for request in requests {
             let id = request.id.clone();
-            let principal = arrival.principal.clone();
-            let cx = self.legacy_context(&request, &origin, principal, Arc::clone(&outlet) as _);
+            let cx =
+                self.legacy_context(&request, origin, principal.clone(), Arc::clone(outlet) as _);
             let call = self.start(request, cx);
             let share = Share(Some(Arc::clone(&gathered)));
             // Each answer goes to the batch, not to an outlet of its own.
@@ -79,9 +101,8 @@ impl<H: Handler> Shared<H> {
                 share.give(answer.message.clone());
                 answer
             });
-            spawn_call(call, id, &origin, None);
+            spawn_call(call, id, origin, None);
         }
-        self.await_first(&first_id, &origin, &outlet, verdict.decision).await
     }
 }
 

@@ -10,13 +10,11 @@ use lyceum_wire::{
 
 use super::origin::Origin;
 use super::token::SessionToken;
-use crate::call::Answer;
+use crate::call::{Answer, respond};
 use crate::context::{Context, Principal};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
-use crate::modern::respond;
-use crate::outlet::PostOutlet;
-use crate::pipeline::{Arrival, Reply, SESSION, plain_error};
+use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
 
 /// What a client said about itself in `initialize`.
 pub(super) struct Handshake {
@@ -25,59 +23,55 @@ pub(super) struct Handshake {
 }
 
 impl<H: Handler> Shared<H> {
-    /// Answers `initialize` and starts a session.
-    pub(crate) async fn initialize(
+    /// Takes `initialize`, which starts a session.
+    pub(crate) fn initialize(
         self: &Arc<Self>,
         mut arrival: Arrival<'_>,
         message: Message,
-    ) -> Reply {
+    ) -> Result<Next, Reply> {
         arrival.trace.era = "legacy";
         let Message::Request(request) = message else {
-            return plain_error(StatusCode::BAD_REQUEST, "initialize must be a request with an id");
+            let text = "initialize must be a request with an id";
+            return Err(plain_error(StatusCode::BAD_REQUEST, text));
         };
         let carried = arrival.headers.get(SESSION).cloned();
         if let Some(reply) = self.refuse_second_handshake(&arrival, carried.as_ref()) {
-            return reply;
+            return Err(reply);
         }
-        let verdict = match self.negotiate(&mut arrival, &request.method) {
-            Ok(verdict) => verdict,
-            Err(reply) => return reply,
+        let verdict = self.negotiate(&mut arrival, &request.method)?;
+        let Handshake { revision, capabilities } = self.handshake(&request).map_err(|error| {
+            respond(Answer::error(&request.id, &error, Era::Legacy), verdict.decision)
+        })?;
+        let principal = arrival.principal.take();
+        let id = || {
+            let token = SessionToken::mint(revision, capabilities);
+            carried.unwrap_or_else(|| self.mint(&token, principal.as_ref()))
         };
-        let handshake = match self.handshake(&request) {
-            Ok(handshake) => handshake,
-            Err(error) => {
-                return respond(Answer::error(&request.id, &error, Era::Legacy), verdict.decision);
-            }
-        };
-        let Handshake { revision, capabilities } = handshake;
+        let id = self.policy.mints_session.then(id);
         let origin = Origin { revision, token: None, sessions: Arc::clone(&self.sessions) };
-        let dropped = self.counters.dropped.clone();
-        let outlet = PostOutlet::new(verdict, self.limits.stream_bytes, Some(origin), dropped);
         let cx = Context {
             revision,
             served: self.served,
             capabilities,
             log_level: Some(LogLevel::Info),
             progress_token: None,
-            principal: arrival.principal.clone(),
+            principal,
             endpoint: Arc::clone(&self.name),
             session_key: None,
             session: None,
             sealer: Arc::clone(&self.sealer),
-            outlet: Arc::new(outlet),
+            outlet: self.outlet(verdict, &origin),
         };
-        let answer = self.start(request, cx).await;
-        let succeeded = answer.succeeded;
-        let mut reply = respond(answer, verdict.decision);
-        if succeeded && self.policy.mints_session {
-            let id = match carried {
-                Some(carried) => carried,
-                None => self
-                    .mint(&SessionToken::mint(revision, capabilities), arrival.principal.as_ref()),
-            };
-            reply.headers_mut().insert(SESSION, id);
-        }
-        reply
+        let call = self.start(request, cx);
+        Ok(Next::Later(Box::pin(async move {
+            let answer = call.await;
+            let id = id.filter(|_| answer.succeeded);
+            let mut reply = respond(answer, verdict.decision);
+            if let Some(id) = id {
+                reply.headers_mut().insert(SESSION, id);
+            }
+            reply
+        })))
     }
 
     /// Reads what the client asks for and settles on a revision.

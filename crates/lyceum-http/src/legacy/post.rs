@@ -17,14 +17,13 @@ use super::origin::Origin;
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
-use crate::call::Call;
+use crate::call::{Answer, Call, PostedCall, poll_once};
 use crate::context::{Context, Outlet, Principal};
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
-use crate::modern::respond;
 use crate::outlet::{First, PostOutlet};
-use crate::pipeline::{Arrival, Reply, SESSION, plain_error};
+use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
 use crate::sse::{self, Event};
 use crate::stream::{EventStream, event_id};
 
@@ -34,34 +33,42 @@ const CANCELLED: ErrorCode = ErrorCode(-32800);
 /// Methods that need a place to keep what they set.
 const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
+/// What a legacy call in a POST brings along.
+pub(crate) struct LegacyCall {
+    pub(super) id: Id,
+    pub(super) origin: Origin,
+    /// The session id to repeat in the response.
+    pub(crate) echo: Option<HeaderValue>,
+}
+
 impl<H: Handler> Shared<H> {
-    /// Answers a legacy message; `header` is the revision its version header names.
-    pub(crate) async fn legacy(
+    /// Takes a legacy message; `header` is the revision its version header names.
+    pub(crate) fn legacy(
         self: &Arc<Self>,
         mut arrival: Arrival<'_>,
         message: Message,
         header: Option<Revision>,
-    ) -> Reply {
+    ) -> Result<Next, Reply> {
         arrival.trace.era = "legacy";
-        let origin = match self.origin(&arrival, header) {
-            Ok(origin) => origin,
-            Err(reply) => return reply,
-        };
-        let session = arrival.headers.get(SESSION).cloned();
-        let mut reply = match message {
-            Message::Request(request) => self.legacy_request(&mut arrival, request, origin).await,
+        let origin = self.origin(&arrival, header)?;
+        let echo = arrival.headers.get(SESSION).filter(|_| self.policy.mints_session).cloned();
+        let next = match message {
+            Message::Request(request) => {
+                return self.legacy_request(&mut arrival, request, origin, echo);
+            }
+            Message::Response(response) => Next::Reply(self.legacy_response(response, &origin)),
             Message::Notification(notification) => {
                 let status = self.policy.notification_status(&notification.method);
-                self.legacy_notification(notification, &origin, arrival.principal).await;
-                answer::empty(StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED))
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED);
+                let (shared, principal) = (Arc::clone(self), arrival.principal);
+                Next::Later(Box::pin(async move {
+                    shared.legacy_notification(notification, &origin, principal).await;
+                    answer::empty(status)
+                }))
             }
-            Message::Response(response) => self.legacy_response(response, &origin),
-            Message::Batch(batch) => self.legacy_batch(&mut arrival, batch, origin).await,
+            Message::Batch(batch) => self.legacy_batch(&mut arrival, batch, origin)?,
         };
-        if let Some(session) = session.filter(|_| self.policy.mints_session) {
-            reply.headers_mut().insert(SESSION, session);
-        }
-        reply
+        Ok(echoing(next, echo))
     }
 
     /// The session a message belongs to, or the terms on which it is served without one.
@@ -99,43 +106,41 @@ impl<H: Handler> Shared<H> {
             })
     }
 
-    async fn legacy_request(
+    fn legacy_request(
         self: &Arc<Self>,
         arrival: &mut Arrival<'_>,
         request: Request,
         origin: Origin,
-    ) -> Reply {
-        let verdict = match self.negotiate(arrival, &request.method) {
-            Ok(verdict) => verdict,
-            Err(reply) => return reply,
-        };
+        echo: Option<HeaderValue>,
+    ) -> Result<Next, Reply> {
+        let verdict = self.negotiate(arrival, &request.method)?;
         let id = request.id.clone();
         let outlet = self.outlet(verdict, &origin);
-        let cx = self.legacy_context(
-            &request,
-            &origin,
-            arrival.principal.clone(),
-            Arc::clone(&outlet) as _,
-        );
-        let mut call = self.start(request, cx);
-        // Most calls answer at once and cost neither a task nor a session entry.
-        if let Poll::Ready(answer) = poll_once(&mut call).await {
-            if outlet.stream().is_none() {
-                return respond(answer, verdict.decision);
-            }
-            outlet.complete(answer.message);
-        } else {
-            spawn_call(call, id.clone(), &origin, Some(Arc::clone(&outlet)));
+        let principal = arrival.principal.take();
+        let cx = self.legacy_context(&request, &origin, principal, Arc::clone(&outlet) as _);
+        let call = self.start(request, cx);
+        let legacy = Some(LegacyCall { id, origin, echo });
+        Ok(Next::Call(PostedCall { call, outlet, decision: verdict.decision, legacy }))
+    }
+
+    /// Runs a call that takes time on a task of its own, which outlives the connection. `polled` is
+    /// what the first poll brought.
+    pub(crate) async fn run_apart(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
+        let PostedCall { call, outlet, decision, legacy } = posted;
+        let LegacyCall { id, origin, .. } = legacy.expect("modern calls run inline");
+        match polled {
+            Poll::Ready(answer) => outlet.complete(answer.message),
+            Poll::Pending => spawn_call(call, id.clone(), &origin, Some(Arc::clone(&outlet))),
         }
-        self.await_first(&id, &origin, &outlet, verdict.decision).await
+        self.await_first(&id, origin.revision, &outlet, decision).await
     }
 
     /// Waits for the answer, or for the first thing that must be streamed before it.
     pub(super) async fn await_first(
         &self,
         id: &Id,
-        origin: &Origin,
-        outlet: &Arc<PostOutlet>,
+        revision: Revision,
+        outlet: &PostOutlet,
         decision: Decision,
     ) -> Reply {
         let first = std::future::poll_fn(|cx| outlet.poll_first(cx));
@@ -158,7 +163,7 @@ impl<H: Handler> Shared<H> {
             First::Stream(stream) => {
                 let mut events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive);
                 if let Some(number) = stream.number {
-                    events = self.resumable(events, number, 0, origin.revision);
+                    events = self.resumable(events, number, 0, revision);
                 }
                 if outlet.is_released() {
                     stream.outbox.detach();
@@ -305,9 +310,18 @@ impl Drop for CallEnded {
     }
 }
 
-/// Polls a future once, with the caller's waker.
-pub(super) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+/// Names the session in a reply that is yet to come.
+fn echoing(next: Next, echo: Option<HeaderValue>) -> Next {
+    let Some(session) = echo else { return next };
+    let named = |mut reply: Reply| {
+        reply.headers_mut().insert(SESSION, session);
+        reply
+    };
+    match next {
+        Next::Reply(reply) => Next::Reply(named(reply)),
+        Next::Later(later) => Next::Later(Box::pin(async move { named(later.await) })),
+        Next::Call(call) => Next::Call(call),
+    }
 }
 
 pub(super) fn cancelled_id(notification: &Notification) -> Option<Id> {
