@@ -34,10 +34,10 @@ pub struct Builder {
     list_cache: Cache,
     page_size: usize,
     task_ttl: Duration,
-    tools: Shelf<Tool>,
-    resources: Shelf<Resource>,
-    templates: Shelf<ResourceTemplate>,
-    prompts: Shelf<Prompt>,
+    tools: Vec<Tool>,
+    resources: Vec<Resource>,
+    templates: Vec<ResourceTemplate>,
+    prompts: Vec<Prompt>,
 }
 
 impl Builder {
@@ -48,10 +48,10 @@ impl Builder {
             list_cache: Cache::private(LIST_TTL),
             page_size: PAGE_SIZE,
             task_ttl: TASK_TTL,
-            tools: Shelf::default(),
-            resources: Shelf::default(),
-            templates: Shelf::default(),
-            prompts: Shelf::default(),
+            tools: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
         }
     }
 
@@ -105,25 +105,25 @@ impl Builder {
 
     /// Adds a tool, or replaces the one of that name.
     pub fn tool(mut self, tool: Tool) -> Self {
-        self.tools = self.tools.with(Arc::new(tool));
+        self.tools.push(tool);
         self
     }
 
     /// Adds a resource, or replaces the one at its URI.
     pub fn resource(mut self, resource: Resource) -> Self {
-        self.resources = self.resources.with(Arc::new(resource));
+        self.resources.push(resource);
         self
     }
 
     /// Adds a resource template, or replaces the one with the same URI template.
     pub fn template(mut self, template: ResourceTemplate) -> Self {
-        self.templates = self.templates.with(Arc::new(template));
+        self.templates.push(template);
         self
     }
 
     /// Adds a prompt, or replaces the one of that name.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.prompts = self.prompts.with(Arc::new(prompt));
+        self.prompts.push(prompt);
         self
     }
 
@@ -135,10 +135,10 @@ impl Builder {
             instructions: self.instructions,
             list_cache: self.list_cache,
             page_size: self.page_size,
-            tools: ArcSwap::from_pointee(self.tools),
-            resources: ArcSwap::from_pointee(self.resources),
-            templates: ArcSwap::from_pointee(self.templates),
-            prompts: ArcSwap::from_pointee(self.prompts),
+            tools: ArcSwap::from_pointee(Shelf::new(self.tools)),
+            resources: ArcSwap::from_pointee(Shelf::new(self.resources)),
+            templates: ArcSwap::from_pointee(Shelf::new(self.templates)),
+            prompts: ArcSwap::from_pointee(Shelf::new(self.prompts)),
             changes: Changes::default(),
             tasks: Store::new(self.task_ttl),
         }))

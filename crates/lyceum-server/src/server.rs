@@ -73,6 +73,18 @@ impl Server {
         self.tell_if(removed, Change::Resources)
     }
 
+    /// Adds a resource template, or replaces the same one, and tells clients.
+    pub fn add_template(&self, template: ResourceTemplate) {
+        put(&self.0.templates, template);
+        self.resources_changed();
+    }
+
+    /// Removes a resource template and tells clients; `false` when there is no such one.
+    pub fn remove_template(&self, uri_template: &str) -> bool {
+        let removed = replace(&self.0.templates, |templates| templates.without(uri_template));
+        self.tell_if(removed, Change::Resources)
+    }
+
     /// Adds a prompt, or replaces the one of that name, and tells clients.
     pub fn add_prompt(&self, prompt: Prompt) {
         put(&self.0.prompts, prompt);

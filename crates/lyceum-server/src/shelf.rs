@@ -54,6 +54,24 @@ pub(crate) struct Presentation<'a> {
 }
 
 impl<T: Listed> Shelf<T> {
+    /// A shelf of `values`, in their order; of several with the same key, the last one counts.
+    pub(crate) fn new(values: Vec<T>) -> Self {
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(values.len());
+        let mut items: Vec<Item<T>> = Vec::with_capacity(values.len());
+        for value in values {
+            let next = items.len();
+            let place = *places.entry(value.key().to_owned()).or_insert(next);
+            let item = Item { sequence: place as u64 + 1, value: Arc::new(value), enabled: true };
+            if place == next {
+                items.push(item);
+            } else {
+                items[place] = item;
+            }
+        }
+        let last = items.len() as u64;
+        Self::of(items, last)
+    }
+
     /// The item clients know as `key`.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
         self.by_key.get(key)
@@ -152,12 +170,6 @@ impl<T: Listed> Shelf<T> {
         show.identity.write_meta(&mut result, revision.era(), &Default::default());
         result.close();
         out
-    }
-}
-
-impl<T> Default for Shelf<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), by_key: HashMap::new(), last: 0, whole: Default::default() }
     }
 }
 

@@ -94,6 +94,38 @@ async fn hidden_tools_are_neither_listed_nor_called() {
 }
 
 #[tokio::test]
+async fn of_two_with_the_same_name_the_later_counts_in_the_place_of_the_earlier() {
+    let said = |text: &'static str| {
+        tool("same", text, move |_: Call, _: NoArguments| async move { Ok(text) })
+    };
+    let server =
+        Server::builder("lists", "1").tool(said("one")).tool(numbered(1)).tool(said("two"));
+    let server = server.build();
+    let talk = Talk::new(&server, Revision::V2025_11_25);
+    assert_eq!(names(&page(&talk, &Value::Null).await), ["same", "tool-1"]);
+    assert_eq!(talk.call("same", json!({})).await["content"][0]["text"], "two");
+    server.add_tool(said("three"));
+    assert_eq!(names(&page(&talk, &Value::Null).await), ["same", "tool-1"]);
+    assert_eq!(talk.call("same", json!({})).await["content"][0]["text"], "three");
+}
+
+#[tokio::test]
+async fn resources_and_templates_come_and_go() {
+    let server = Server::builder("lists", "1").resource(Resource::text("x://a", "a", "A")).build();
+    let talk = Talk::new(&server, Revision::V2025_11_25);
+    let readable = async |uri: &str| {
+        talk.ask("resources/read", json!({ "uri": uri })).await.get("contents").is_some()
+    };
+    assert!(readable("x://a").await && !readable("x://b/1").await);
+    server.add_template(template("x://b/{n}", "b", |_: Call, _| async { Ok("B") }).unwrap());
+    assert!(readable("x://b/1").await);
+    assert!(server.remove_template("x://b/{n}") && !server.remove_template("x://b/{n}"));
+    assert!(server.remove_resource("x://a") && !readable("x://a").await);
+    server.add_resource(Resource::text("x://a", "a", "A"));
+    assert!(readable("x://a").await && !readable("x://b/1").await);
+}
+
+#[tokio::test]
 async fn what_was_announced_stays_listed_when_the_last_item_goes() {
     let server = server(1);
     server.remove_tool("tool-0");

@@ -8,6 +8,8 @@ mod talk;
 mod changes;
 // Progress and log messages.
 mod emitting;
+// Behind the HTTP transport: what only shows with a real connection.
+mod http;
 // Lists: pages, cursors, things that come and go.
 mod lists;
 // Reading resources, getting prompts, completing arguments.

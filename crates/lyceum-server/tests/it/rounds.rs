@@ -1,5 +1,6 @@
 //! Questions to the client: server requests in the legacy era, further rounds in the modern one.
 
+use lyceum_http::Purpose;
 use lyceum_server::{
     Ask, Call, Elicited, NoArguments, Sampling, Schema, Server, ToolError, prompt, resource, tool,
 };
@@ -202,6 +203,21 @@ async fn state_is_good_for_its_caller_method_and_arguments_only() {
     let mut respelled = params;
     respelled["arguments"] = serde_json::from_str(r#"{ "word" : "\u0048i" }"#).unwrap();
     check(&talk, "tools/call", respelled, None).await;
+}
+
+#[tokio::test]
+async fn state_has_a_time_limit() {
+    let talk = Talk::modern(&server()).can(all());
+    let binding: [&[u8]; 5] = [b"/mcp", b"", b"tools/call", b"greet", br#"{"word":"Hi"}"#];
+    let check = async |expires: u64, expected: Option<i64>| {
+        let payload = json!({ "x": expires }).to_string();
+        let state = talk.sealer.seal(Purpose::RequestState, &binding, payload.as_bytes());
+        let round = json!({ "requestState": state });
+        let params = retry(&GREET(), &round, json!({ "user_name": accept("Ana") }));
+        assert_eq!(code(&talk.ask("tools/call", params).await), expected, "{expires}");
+    };
+    check(u64::from(u32::MAX), None).await;
+    check(1_700_000_000, Some(-32602)).await;
 }
 
 #[tokio::test]
