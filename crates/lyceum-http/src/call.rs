@@ -47,9 +47,7 @@ impl<H: Handler> Shared<H> {
         let answer = poll_once(&mut posted.call).await;
         let echo = posted.legacy.as_mut().and_then(|legacy| legacy.echo.take());
         let mut reply = match answer {
-            Poll::Ready(answer) if posted.outlet.stream().is_none() => {
-                respond(answer, posted.decision)
-            }
+            Poll::Ready(answer) if posted.outlet.stays_whole() => respond(answer, posted.decision),
             // Boxed, so that the many quick calls do not pay for the size of the slow ones.
             answer => match posted.legacy {
                 None => Box::pin(self.run_inline(posted, answer)).await,

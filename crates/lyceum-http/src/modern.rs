@@ -96,6 +96,7 @@ impl<H: Handler> Shared<H> {
     /// what the first poll brought.
     pub(crate) async fn run_inline(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
         let PostedCall { call, outlet, decision, .. } = posted;
+        let _responding = outlet.responding();
         let step = match polled {
             Poll::Ready(answer) => Step::answered(answer, &outlet),
             Poll::Pending => {

@@ -51,10 +51,20 @@ struct State {
     /// The sequence number the current reader takes next.
     next: u64,
     reader: u64,
-    attached: bool,
+    audience: Audience,
     waker: Option<Waker>,
     finished: bool,
     touched: Instant,
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// Nobody yet, but a response that will read is being made: senders must not outrun it.
+    Expected,
+    Reading,
+    /// Nobody, perhaps for ever.
+    Gone,
 }
 
 /// What a reader finds.
@@ -85,7 +95,7 @@ impl Outbox {
             unread: 0,
             next: 1,
             reader: 0,
-            attached: false,
+            audience: Audience::Expected,
             waker: None,
             finished: false,
             touched: Instant::now(),
@@ -93,16 +103,23 @@ impl Outbox {
         Self { state: Mutex::new(state), room: Notify::new(), limit, replay }
     }
 
-    /// Queues a message, waiting while a connected reader is a whole bound behind.
+    /// Queues a message, waiting while its reader is a whole bound behind.
     ///
-    /// Without a reader it never waits: a replayable queue then drops its oldest messages.
+    /// Once the reader is gone it never waits: a replayable queue then drops its oldest messages, any
+    /// other drops this one.
     pub async fn push(&self, message: Bytes) {
+        self.offer(message).await;
+    }
+
+    /// Queues a message like [`Outbox::push`], and says whether it was kept.
+    pub(crate) async fn offer(&self, message: Bytes) -> bool {
         let mut room = std::pin::pin!(self.room.notified());
         loop {
             room.as_mut().enable();
             {
                 let mut state = self.lock();
-                if !state.attached
+                if state.audience == Audience::Gone
+                    || state.finished
                     || state.unread == 0
                     || state.unread + message.len() <= self.limit
                 {
@@ -118,11 +135,8 @@ impl Outbox {
     pub fn try_push(&self, message: Bytes) -> bool {
         let mut state = self.lock();
         let fits = state.unread == 0 || state.unread + message.len() <= self.limit;
-        if fits || (self.replay.is_some() && !state.attached) {
-            self.append(&mut state, message);
-            return true;
-        }
-        false
+        let trims = self.replay.is_some() && state.audience == Audience::Gone;
+        (fits || trims) && self.append(&mut state, message)
     }
 
     /// Says that nothing more will come.
@@ -131,6 +145,8 @@ impl Outbox {
         state.finished = true;
         state.touched = Instant::now();
         wake(&mut state);
+        drop(state);
+        self.room.notify_waiters();
     }
 
     /// Queues an answer whatever the bound: answers are never dropped, and there are few.
@@ -153,7 +169,7 @@ impl Outbox {
 
     /// Whether a connection is reading.
     pub(crate) fn is_attached(&self) -> bool {
-        self.lock().attached
+        self.lock().audience == Audience::Reading
     }
 
     /// When something last happened here.
@@ -165,17 +181,31 @@ impl Outbox {
     pub(crate) fn detach(&self) {
         let mut state = self.lock();
         state.reader += 1;
-        state.attached = false;
+        state.audience = Audience::Gone;
+        self.trim(&mut state);
         wake(&mut state);
         drop(state);
         self.room.notify_waiters();
+    }
+
+    /// Says that the response that was to read will never begin.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        if state.audience == Audience::Expected {
+            state.audience = Audience::Gone;
+            self.trim(&mut state);
+            drop(state);
+            self.room.notify_waiters();
+        }
     }
 
     /// Starts reading after message `after`. `None` when messages in between are gone.
     pub fn reader(self: &Arc<Self>, after: u64) -> Option<Reader> {
         let mut state = self.lock();
         let end = state.first + state.messages.len() as u64;
-        if after + 1 < state.first || after >= end {
+        if after >= end || after + 1 < state.first {
+            drop(state);
+            self.abandon();
             return None;
         }
         Some(self.attach(&mut state, after))
@@ -195,17 +225,19 @@ impl Outbox {
 
     fn attach(self: &Arc<Self>, state: &mut State, after: u64) -> Reader {
         state.reader += 1;
-        state.attached = true;
+        state.audience = Audience::Reading;
         state.next = after + 1;
         let unread = state.messages.iter().skip((state.next - state.first) as usize);
         state.unread = unread.map(Bytes::len).sum();
+        self.trim(state);
         wake(state);
         Reader { outbox: Arc::clone(self), id: state.reader }
     }
 
-    fn append(&self, state: &mut State, message: Bytes) {
-        if state.finished {
-            return;
+    /// Adds a message, unless nobody can ever read it.
+    fn append(&self, state: &mut State, message: Bytes) -> bool {
+        if state.finished || (state.audience == Audience::Gone && self.replay.is_none()) {
+            return false;
         }
         state.touched = Instant::now();
         state.bytes += message.len();
@@ -216,17 +248,22 @@ impl Outbox {
         state.messages.push_back(message);
         self.trim(state);
         wake(state);
+        true
     }
 
-    /// Drops the oldest messages beyond the bound; untaken ones only when no reader is connected.
+    /// Drops the oldest messages beyond the bound; untaken ones only when no reader will take them,
+    /// and the newest only when the whole server keeps too much.
     fn trim(&self, state: &mut State) {
-        let exhausted = self.replay.as_ref().is_some_and(|budget| budget.exhausted());
-        while state.bytes > self.limit || exhausted {
-            let taken = state.first < state.next;
-            if !taken && (state.attached || self.replay.is_none() || state.messages.len() <= 1) {
-                break;
-            }
-            if !self.drop_oldest(state) {
+        let Some(budget) = &self.replay else {
+            // Nobody comes back to a queue without replay.
+            while state.audience == Audience::Gone && self.drop_oldest(state) {}
+            return;
+        };
+        let awaited = state.audience != Audience::Gone;
+        while state.bytes > self.limit || budget.exhausted() {
+            let untaken = state.first >= state.next;
+            let newest = state.messages.len() <= 1;
+            if (untaken && awaited) || (newest && !budget.exhausted()) || !self.drop_oldest(state) {
                 break;
             }
         }
@@ -285,8 +322,11 @@ impl Reader {
         state.next = sequence + 1;
         state.unread -= message.len();
         state.touched = Instant::now();
-        if outbox.replay.is_none() {
-            outbox.drop_oldest(&mut state);
+        match outbox.replay {
+            None => {
+                outbox.drop_oldest(&mut state);
+            }
+            Some(_) => outbox.trim(&mut state),
         }
         drop(state);
         outbox.room.notify_waiters();
@@ -306,9 +346,10 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.outbox.lock();
         if state.reader == self.id {
-            state.attached = false;
+            state.audience = Audience::Gone;
             state.waker = None;
             state.touched = Instant::now();
+            self.outbox.trim(&mut state);
             drop(state);
             self.outbox.room.notify_waiters();
         }
@@ -320,3 +361,6 @@ fn wake(state: &mut State) {
         waker.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

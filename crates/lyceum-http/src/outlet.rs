@@ -31,6 +31,8 @@ struct State {
     answer: Option<Bytes>,
     finished: bool,
     released: bool,
+    /// The response has begun, or never will: a stream can no longer be made of it.
+    settled: bool,
     waiter: Option<Waker>,
 }
 
@@ -63,24 +65,42 @@ impl PostOutlet {
         self.lock().stream.clone()
     }
 
+    /// Whether nothing was streamed before the answer; nothing will be after it then.
+    pub(crate) fn stays_whole(&self) -> bool {
+        let mut state = self.lock();
+        state.settled = state.stream.is_none();
+        state.settled
+    }
+
     /// Whether the handler let go of the connection.
     pub(crate) fn is_released(&self) -> bool {
         self.lock().released
     }
 
-    /// Turns the answer into a stream, if it is not one yet.
-    pub(crate) fn open(&self) -> Stream {
+    /// Says that a response is being made, until the guard is dropped.
+    pub(crate) fn responding(&self) -> Responding<'_> {
+        Responding(self)
+    }
+
+    /// Turns the answer into a stream, if it is not one yet and still can become one.
+    pub(crate) fn open(&self) -> Option<Stream> {
         let mut state = self.lock();
-        if let Some(stream) = &state.stream {
-            return stream.clone();
+        if state.stream.is_some() || state.settled {
+            return state.stream.clone();
         }
         let stream = match self.origin.as_ref().and_then(Origin::replayable) {
             Some((number, outbox)) => Stream { outbox, number: Some(number) },
             None => Stream { outbox: Arc::new(Outbox::new(self.stream_bytes)), number: None },
         };
+        // The call may have ended while its response decided to stream.
+        match state.answer.take() {
+            Some(answer) => stream.outbox.conclude(answer),
+            None if state.finished => stream.outbox.finish(),
+            None => {}
+        }
         state.stream = Some(stream.clone());
         wake(&mut state);
-        stream
+        Some(stream)
     }
 
     /// Whether silence may be filled with keep-alive comments by turning the answer into a stream.
@@ -101,7 +121,9 @@ impl PostOutlet {
 
     /// One of several answers (batches); the stream goes on.
     pub(crate) fn partial(&self, answer: Bytes) {
-        self.open().outbox.push_answer(answer);
+        if let Some(stream) = self.open() {
+            stream.outbox.push_answer(answer);
+        }
     }
 
     /// No more answers will come.
@@ -137,14 +159,15 @@ impl PostOutlet {
 
 impl Outlet for PostOutlet {
     fn send(&self, message: Bytes) -> OutletFuture<'_, Delivery> {
-        let stream = if self.may_stream() { Some(self.open()) } else { self.stream() };
-        let Some(stream) = stream else {
-            self.dropped.increment(1);
-            return Box::pin(std::future::ready(Delivery::Dropped));
-        };
+        let stream = if self.may_stream() { self.open() } else { self.stream() };
         Box::pin(async move {
-            stream.outbox.push(message).await;
-            Delivery::Queued
+            if let Some(stream) = stream
+                && stream.outbox.offer(message).await
+            {
+                return Delivery::Queued;
+            }
+            self.dropped.increment(1);
+            Delivery::Dropped
         })
     }
 
@@ -164,9 +187,14 @@ impl Outlet for PostOutlet {
                 )));
             }
             let (session, limit) = origin.session_to_ask(method)?;
+            let Some(stream) = self.open() else {
+                return Err(RpcError::internal(format!(
+                    "cannot send {method}: the client is gone"
+                )));
+            };
             let send = |id: &Id| {
                 let request = encode::request(id, method, Some(params));
-                async { self.open().outbox.push(request).await }
+                async move { stream.outbox.push(request).await }
             };
             session.ask(method, limit, send).await
         })
@@ -176,14 +204,26 @@ impl Outlet for PostOutlet {
         if !self.may_stream() || !self.origin.as_ref().is_some_and(Origin::polls) {
             return false;
         }
-        let stream = self.open();
-        if stream.number.is_none() {
+        let Some(stream) = self.open().filter(|stream| stream.number.is_some()) else {
             return false;
-        }
+        };
         // The response may not have been built yet; it learns from the flag to end at once.
         self.lock().released = true;
         stream.outbox.detach();
         true
+    }
+}
+
+/// A response in the making. When it is dropped, a stream that nobody began to read never will be.
+pub(crate) struct Responding<'a>(&'a PostOutlet);
+
+impl Drop for Responding<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.settled = true;
+        if let Some(stream) = &state.stream {
+            stream.outbox.abandon();
+        }
     }
 }
 
@@ -192,3 +232,6 @@ fn wake(state: &mut State) {
         waiter.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,9 @@ pub(crate) fn event_id(stream: u64, sequence: u64) -> String {
 /// Reads an id made by [`event_id`].
 pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, sequence) = id.split_once('-')?;
-    if stream.len() != 16 {
+    // Numbers with signs, which the standard library would read, are none of ours.
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if stream.len() != 16 || !digits(stream) || !digits(sequence) {
         return None;
     }
     Some((u64::from_str_radix(stream, 16).ok()?, sequence.parse().ok()?))

@@ -70,6 +70,7 @@ impl<H: Handler> Shared<H> {
         };
         let id = first.id.clone();
         let outlet = self.outlet(verdict, &origin);
+        let _responding = outlet.responding();
         self.start_all(requests, answers, &origin, principal, &outlet, verdict.decision);
         self.await_first(&id, origin.revision, &outlet, verdict.decision).await
     }
@@ -131,6 +132,8 @@ impl Gathered {
         }
         match (state.missing, streaming) {
             (0, true) => self.outlet.finish(),
+            // Every call was cancelled.
+            (0, false) if state.answers.is_empty() => self.outlet.finish(),
             (0, false) => self.outlet.complete(array(&state.answers)),
             _ => {}
         }

@@ -12,6 +12,7 @@ use super::origin::Origin;
 use super::token::SessionToken;
 use crate::call::{Answer, respond};
 use crate::context::{Context, Principal};
+use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
@@ -49,6 +50,8 @@ impl<H: Handler> Shared<H> {
         };
         let id = self.policy.mints_session.then(id);
         let origin = Origin { revision, token: None, sessions: Arc::clone(&self.sessions) };
+        // Before there is a session, nothing but the result has a place to go.
+        let quiet = Verdict { decision: Decision::Json, can_stream: false, ..verdict };
         let cx = Context {
             revision,
             served: self.served,
@@ -60,7 +63,7 @@ impl<H: Handler> Shared<H> {
             session_key: None,
             session: None,
             sealer: Arc::clone(&self.sealer),
-            outlet: self.outlet(verdict, &origin),
+            outlet: self.outlet(quiet, &origin),
         };
         let call = self.start(request, cx);
         Ok(Next::Later(Box::pin(async move {

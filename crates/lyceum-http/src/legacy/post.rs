@@ -128,6 +128,7 @@ impl<H: Handler> Shared<H> {
     pub(crate) async fn run_apart(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
         let PostedCall { call, outlet, decision, legacy } = posted;
         let LegacyCall { id, origin, .. } = legacy.expect("modern calls run inline");
+        let _responding = outlet.responding();
         match polled {
             Poll::Ready(answer) => outlet.complete(answer.message),
             Poll::Pending => spawn_call(call, id.clone(), &origin, Some(Arc::clone(&outlet))),
@@ -148,7 +149,7 @@ impl<H: Handler> Shared<H> {
             match tokio::time::timeout(self.limits.keep_alive, first).await {
                 Ok(first) => first,
                 // Nothing to say for a while: a stream can carry keep-alive comments.
-                Err(_) => First::Stream(outlet.open()),
+                Err(_) => outlet.open().map_or(First::Cancelled, First::Stream),
             }
         } else {
             first.await
