@@ -25,6 +25,8 @@ struct State {
     calls: AtomicUsize,
     notes: AtomicUsize,
     running: AtomicUsize,
+    emitted: AtomicUsize,
+    emitted_by_last: AtomicUsize,
     changed: Notify,
     puppets: Mutex<HashMap<String, Puppet>>,
     sessions: Mutex<Vec<Weak<Session>>>,
@@ -48,6 +50,8 @@ impl Fixture {
             calls: AtomicUsize::new(0),
             notes: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
+            emitted: AtomicUsize::new(0),
+            emitted_by_last: AtomicUsize::new(0),
             changed: Notify::new(),
             puppets: Mutex::default(),
             sessions: Mutex::default(),
@@ -69,6 +73,16 @@ impl Fixture {
     /// Calls whose futures are alive.
     pub(crate) fn running(&self) -> usize {
         self.state.running.load(Ordering::SeqCst)
+    }
+
+    /// Notifications that `burst` calls got rid of.
+    pub(crate) fn emitted(&self) -> usize {
+        self.state.emitted.load(Ordering::SeqCst)
+    }
+
+    /// The same, of the newest call alone.
+    pub(crate) fn emitted_by_last(&self) -> usize {
+        self.state.emitted_by_last.load(Ordering::SeqCst)
     }
 
     /// Waits until so many calls are running.
@@ -177,10 +191,13 @@ impl Fixture {
             "burst" => {
                 let n = arguments["n"].as_u64().unwrap_or(3);
                 let size = arguments["size"].as_u64().unwrap_or(0) as usize;
+                self.state.emitted_by_last.store(0, Ordering::SeqCst);
                 for at in 1..=n {
                     let padding = "x".repeat(size);
                     let note = note(&format!("{at}{padding}"));
                     cx.notify("notifications/message", note.to_string().as_bytes()).await;
+                    self.state.emitted.fetch_add(1, Ordering::SeqCst);
+                    self.state.emitted_by_last.fetch_add(1, Ordering::SeqCst);
                 }
                 outcome(&cx, text("done"))
             }

@@ -14,3 +14,5 @@ mod lab;
 mod matrix;
 // Calls driven step by step.
 mod puppet;
+// Streams: upgrade, cancellation, resumption, backpressure.
+mod streams;
