@@ -67,8 +67,12 @@ impl<H: Handler> Shared<H> {
             let era = cx.era();
             let id = request.id.clone();
             let is_tool_call = request.method == "tools/call";
-            let call = Guarded { call: std::pin::pin!(shared.handler.call(request, cx)) };
-            let result = call.await.unwrap_or_else(|_| {
+            let started = catch_unwind(AssertUnwindSafe(|| shared.handler.call(request, cx)));
+            let ended = match started {
+                Ok(call) => Guarded { call: std::pin::pin!(call) }.await,
+                Err(_) => Err(Panicked),
+            };
+            let result = ended.unwrap_or_else(|Panicked| {
                 shared.counters.panics.increment(1);
                 Err(RpcError::internal("the server failed while handling this request"))
             });

@@ -12,6 +12,8 @@ mod body;
 mod call;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+mod connections;
 mod context;
 pub mod cors;
 mod counters;
@@ -35,6 +37,8 @@ pub mod sse;
 #[cfg(feature = "server")]
 mod stall;
 mod stream;
+#[cfg(feature = "server")]
+mod watched;
 
 pub use answer::AnswerBody;
 pub use authenticate::{Authenticate, AuthenticateFuture, Unauthorized};

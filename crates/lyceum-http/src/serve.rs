@@ -4,19 +4,21 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Duration, Instant, sleep, timeout};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
+use crate::connections::{Connections, Entry, Order};
 use crate::stall::StallGuard;
+use crate::watched::Watched;
 
 /// How connections are treated.
 #[derive(Debug, Clone)]
@@ -63,30 +65,57 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let protocols = Protocols::new(&options);
-    let graceful = GracefulShutdown::new();
-    let slots = std::sync::Arc::new(tokio::sync::Semaphore::new(options.connections));
+    let connections = Arc::new(Connections::default());
+    let mut sweeps = interval(Connections::sweep_interval(options.head));
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let slots = Arc::new(tokio::sync::Semaphore::new(options.connections));
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = async {
-            let slot = std::sync::Arc::clone(&slots).acquire_owned().await;
+            let slot = Arc::clone(&slots).acquire_owned().await;
             (slot, accept(&listener).await)
         };
         let (slot, stream) = tokio::select! {
             accepted = accepted => accepted,
+            _ = sweeps.tick() => {
+                connections.sweep();
+                continue;
+            }
             () = &mut shutdown => break,
         };
         let Some(stream) = stream? else { continue };
-        let connection = protocols.clone().connection(stream, service.clone(), graceful.watcher());
+        let connection = protocols.clone().connection(stream, service.clone(), connections.enter());
         tokio::spawn(async move {
             connection.await;
             drop(slot);
         });
     }
     drop(listener);
-    if timeout(options.drain, graceful.shutdown()).await.is_err() {
+    if timeout(options.drain, connections.drain()).await.is_err() {
         tracing::warn!("requests still running after the drain deadline were dropped");
     }
     Ok(())
+}
+
+/// Drives a connection and follows the orders of its entry. A macro, because hyper's two kinds of
+/// connection share no trait for `graceful_shutdown`.
+macro_rules! follow {
+    ($connection:ident, $entry:ident) => {{
+        let (mut registered, mut finishing) = (false, false);
+        std::future::poll_fn(|cx| {
+            match $entry.watch().order(cx, &mut registered) {
+                Order::Serve => {}
+                Order::Finish if finishing => {}
+                Order::Finish => {
+                    finishing = true;
+                    $connection.as_mut().graceful_shutdown();
+                }
+                Order::Close => return Poll::Ready(Ok(())),
+            }
+            $connection.as_mut().poll(cx)
+        })
+        .await
+    }};
 }
 
 /// How each protocol is spoken.
@@ -101,7 +130,8 @@ struct Protocols {
 impl Protocols {
     fn new(options: &ServeOptions) -> Self {
         let mut http1 = http1::Builder::new();
-        http1.timer(TokioTimer::new()).header_read_timeout(options.head).max_buf_size(64 << 10);
+        // Slow heads are the sweep's business; hyper's own timer would be set for every request.
+        http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(64 << 10);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -114,7 +144,7 @@ impl Protocols {
     }
 
     /// Serves one connection to its end.
-    async fn connection<S, B>(self, stream: TcpStream, service: S, watcher: Watcher)
+    async fn connection<S, B>(self, stream: TcpStream, service: S, entry: Entry)
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
             + Clone
@@ -126,12 +156,14 @@ impl Protocols {
     {
         let Some(is_http2) = wants_http2(&stream, self.head).await else { return };
         let io = TokioIo::new(StallGuard::new(stream, self.write_stall));
-        let service = TowerToHyperService::new(service);
+        let service = Watched::new(service, Arc::clone(entry.watch()));
         let ended = if is_http2 {
             // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
-            Box::pin(watcher.watch(self.http2.serve_connection(io, service))).await
+            let mut connection = Box::pin(self.http2.serve_connection(io, service));
+            follow!(connection, entry)
         } else {
-            watcher.watch(self.http1.serve_connection(io, service)).await
+            let mut connection = pin!(self.http1.serve_connection(io, service));
+            follow!(connection, entry)
         };
         if let Err(error) = ended {
             tracing::debug!("connection ended: {error}");

@@ -7,27 +7,20 @@ use lyceum_wire::{Era, ParamHeaders, Request, RpcError};
 
 use crate::server::Server;
 use crate::shelf::{Listed, Shelf};
+use crate::tool_call::Calling;
 use crate::{completion, discover, legacy, listen, prompt, resource_read, tasks, tool_call};
 
 impl Handler for Server {
-    async fn call(&self, request: Request, cx: Context) -> Result<Outcome, RpcError> {
-        match (request.method.as_str(), cx.era()) {
-            ("tools/call", _) => tool_call::call(self, request, cx).await,
-            ("tools/list", _) => self.list(&self.0.tools.load(), &request, &cx),
-            ("resources/read", _) => resource_read::read(self, request, cx).await,
-            ("resources/list", _) => self.list_resources(&request, &cx),
-            ("resources/templates/list", _) => self.list_templates(&request, &cx),
-            ("prompts/get", _) => prompt::get(self, request, cx).await,
-            ("prompts/list", _) => self.list(&self.0.prompts.load(), &request, &cx),
-            ("completion/complete", _) => completion::complete(self, &request, &cx).await,
-            ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
-            ("subscriptions/listen", Era::Modern) => listen::listen(self, &request, &cx).await,
-            ("tasks/get", Era::Modern) => tasks::get(self, &request, &cx),
-            ("tasks/update", Era::Modern) => tasks::update(self, &request, &cx),
-            ("tasks/cancel", Era::Modern) => tasks::cancel(self, &request, &cx),
-            (_, Era::Legacy) => legacy::call(self, &request, &cx).await,
-            (method, Era::Modern) => Err(RpcError::method_not_found(method)),
+    fn call(
+        &self,
+        request: Request,
+        cx: Context,
+    ) -> impl Future<Output = Result<Outcome, RpcError>> + Send {
+        if request.method == "tools/call" {
+            return tool_call::call(self, request, cx);
         }
+        // Boxed, so that the most frequent call does not pay for the size of all others.
+        Calling::Boxed(Box::pin(self.answer(request, cx)))
     }
 
     fn stream_opened(&self, session: &Arc<Session>) {
@@ -49,6 +42,25 @@ impl Handler for Server {
 }
 
 impl Server {
+    async fn answer(&self, request: Request, cx: Context) -> Result<Outcome, RpcError> {
+        match (request.method.as_str(), cx.era()) {
+            ("tools/list", _) => self.list(&self.0.tools.load(), &request, &cx),
+            ("resources/read", _) => resource_read::read(self, request, cx).await,
+            ("resources/list", _) => self.list_resources(&request, &cx),
+            ("resources/templates/list", _) => self.list_templates(&request, &cx),
+            ("prompts/get", _) => prompt::get(self, request, cx).await,
+            ("prompts/list", _) => self.list(&self.0.prompts.load(), &request, &cx),
+            ("completion/complete", _) => completion::complete(self, &request, &cx).await,
+            ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
+            ("subscriptions/listen", Era::Modern) => listen::listen(self, &request, &cx).await,
+            ("tasks/get", Era::Modern) => tasks::get(self, &request, &cx),
+            ("tasks/update", Era::Modern) => tasks::update(self, &request, &cx),
+            ("tasks/cancel", Era::Modern) => tasks::cancel(self, &request, &cx),
+            (_, Era::Legacy) => legacy::call(self, &request, &cx).await,
+            (method, Era::Modern) => Err(RpcError::method_not_found(method)),
+        }
+    }
+
     /// A list of something the server never offered is an unknown method: what `initialize` and
     /// `server/discover` announce and what is answered must agree.
     fn list<T: Listed>(

@@ -3,8 +3,10 @@
 //! A small call costs the box of the function's future, whatever the function allocates, and the
 //! buffer of the result.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use lyceum_http::{Context, Outcome};
@@ -17,7 +19,7 @@ use crate::legacy;
 use crate::server::Server;
 use crate::since;
 use crate::tasks::{self, Owner, Task, TaskCell, run};
-use crate::tool::{InvalidArguments, TaskSupport, Tool};
+use crate::tool::{InvalidArguments, Running, TaskSupport, Tool};
 use crate::tool_result::ToolResult;
 
 /// How a call is to run.
@@ -36,12 +38,23 @@ struct TaskParams {
     ttl: Option<u64>,
 }
 
+/// A `tools/call` under way. An enum and not an `async fn`, which would move the request and its
+/// context once more for every step before the function runs.
+pub(crate) enum Calling<'a> {
+    /// The function runs; its end is the answer.
+    Running { server: &'a Server, running: Running, revision: Revision },
+    /// The answer is there already.
+    Settled(Option<Result<Outcome, RpcError>>),
+    /// What takes more than running a function, or is another method altogether.
+    Boxed(Pin<Box<dyn Future<Output = Result<Outcome, RpcError>> + Send + 'a>>),
+}
+
 /// Answers `tools/call`.
-pub(crate) async fn call(
-    server: &Server,
-    request: Request,
-    cx: Context,
-) -> Result<Outcome, RpcError> {
+pub(crate) fn call(server: &Server, request: Request, cx: Context) -> Calling<'_> {
+    start(server, request, cx).unwrap_or_else(|error| Calling::Settled(Some(Err(error))))
+}
+
+fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, RpcError> {
     let name = request.params.text(Member::Name);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must say which tool"))?;
     let tool = server.0.tools.load().get(&name).cloned();
@@ -49,19 +62,40 @@ pub(crate) async fn call(
     let tool = tool.ok_or_else(|| RpcError::invalid_params(format!("Unknown tool: {name}")))?;
     drop(name);
     let revision = cx.revision;
-    let ending = match mode(server, &tool, &request, &cx) {
-        Ok(Mode::Direct) => {
-            let call = Call::new(server.clone(), request, cx)?;
-            match tool.start(call) {
-                Ok(running) => running.await,
-                Err(invalid) => Err(refusal(invalid, tool.name(), revision)),
-            }
-        }
-        Ok(Mode::OnDemand) => return on_demand(server, &tool, request, cx).await,
-        Ok(Mode::Task(ttl)) => return start_task(server, &tool, request, cx, ttl),
-        Err(error) => Err(error),
+    let settled = |ending| {
+        let outcome = settle(server, ending, revision).map(Outcome::json);
+        Ok(Calling::Settled(Some(outcome)))
     };
-    settle(server, ending, revision).map(Outcome::json)
+    match mode(server, &tool, &request, &cx) {
+        Ok(Mode::Direct) => match tool.start(Call::new(server.clone(), request, cx)?) {
+            Ok(running) => Ok(Calling::Running { server, running, revision }),
+            Err(invalid) => settled(Err(refusal(invalid, tool.name(), revision))),
+        },
+        Ok(Mode::OnDemand) => {
+            Ok(Calling::Boxed(Box::pin(async move { on_demand(server, &tool, request, cx).await })))
+        }
+        Ok(Mode::Task(ttl)) => {
+            Ok(Calling::Settled(Some(start_task(server, &tool, request, cx, ttl))))
+        }
+        Err(error) => settled(Err(error)),
+    }
+}
+
+impl Future for Calling<'_> {
+    type Output = Result<Outcome, RpcError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Calling::Running { server, running, revision } => {
+                let ending = std::task::ready!(running.as_mut().poll(cx));
+                Poll::Ready(settle(server, ending, *revision).map(Outcome::json))
+            }
+            Calling::Settled(outcome) => {
+                Poll::Ready(outcome.take().expect("not polled after it was ready"))
+            }
+            Calling::Boxed(outcome) => outcome.as_mut().poll(cx),
+        }
+    }
 }
 
 /// How this caller's call of this tool is to run.

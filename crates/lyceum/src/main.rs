@@ -22,6 +22,9 @@ use crate::config::ConfigError;
 /// The configuration is wrong (`EX_CONFIG` of sysexits).
 const EXIT_CONFIG: u8 = 78;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match commands::run(Cli::parse()) {
         Ok(code) => code,

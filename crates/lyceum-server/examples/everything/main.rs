@@ -25,6 +25,10 @@ use lyceum_server::{Builder, Server, stdio};
 use lyceum_wire::RevisionSet;
 use tokio::net::TcpListener;
 
+// As in the product, so that the benchmark measures what people run.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A server with one of everything.
 #[derive(Debug, Parser)]
 struct Cli {

@@ -1,0 +1,215 @@
+//! The open connections of a server, watched from outside.
+//!
+//! A timer per request would cost every request; instead one sweep looks at all connections now and
+//! then and closes those on which nothing happened: neither a request completed its head nor an
+//! answer was under way. The same registry tells connections to finish when the server drains.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use tokio::sync::Notify;
+
+/// Sweeps a connection survives without anything happening.
+const SWEEPS: u32 = 4;
+
+/// All open connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<u64, Open>,
+    next: u64,
+    draining: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    watch: Arc<Watch>,
+    /// The connection's count of requests at the last sweep.
+    requests: u32,
+    quiet_sweeps: u32,
+}
+
+/// What is known of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    order: AtomicU8,
+    requests: AtomicU32,
+    in_flight: AtomicU32,
+    waker: Mutex<Option<Waker>>,
+}
+
+/// What a connection is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Go on.
+    Serve = 0,
+    /// Finish what is running, then close.
+    Finish = 1,
+    /// Close now.
+    Close = 2,
+}
+
+impl Connections {
+    /// Enters a connection; it leaves when the entry is dropped.
+    pub(crate) fn enter(self: &Arc<Self>) -> Entry {
+        let watch = Arc::new(Watch::default());
+        let mut state = self.lock();
+        state.next += 1;
+        let number = state.next;
+        if state.draining {
+            watch.order.store(Order::Finish as u8, Ordering::Relaxed);
+        }
+        let open = Open { watch: Arc::clone(&watch), requests: 0, quiet_sweeps: 0 };
+        state.open.insert(number, open);
+        drop(state);
+        Entry { connections: Arc::clone(self), number, watch }
+    }
+
+    /// Closes connections that were quiet for [`SWEEPS`] sweeps in a row.
+    pub(crate) fn sweep(&self) {
+        for open in self.lock().open.values_mut() {
+            let requests = open.watch.requests.load(Ordering::Relaxed);
+            let quiet =
+                requests == open.requests && open.watch.in_flight.load(Ordering::Relaxed) == 0;
+            open.requests = requests;
+            open.quiet_sweeps = if quiet { open.quiet_sweeps + 1 } else { 0 };
+            if open.quiet_sweeps >= SWEEPS {
+                open.watch.tell(Order::Close);
+            }
+        }
+    }
+
+    /// How often to sweep so that a quiet connection is closed soon after `patience`.
+    pub(crate) fn sweep_interval(patience: tokio::time::Duration) -> tokio::time::Duration {
+        patience / SWEEPS
+    }
+
+    /// Tells every connection to finish, and waits until all are gone.
+    pub(crate) async fn drain(&self) {
+        {
+            let mut state = self.lock();
+            state.draining = true;
+            state.open.values().for_each(|open| open.watch.tell(Order::Finish));
+        }
+        loop {
+            let changed = self.changed.notified();
+            if self.lock().open.is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection's place in the registry.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    connections: Arc<Connections>,
+    number: u64,
+    watch: Arc<Watch>,
+}
+
+impl Entry {
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        &self.watch
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.connections.lock().open.remove(&self.number);
+        self.connections.changed.notify_waiters();
+    }
+}
+
+impl Watch {
+    /// What the connection is to do; orders given later wake the task that asked first.
+    pub(crate) fn order(&self, cx: &Context<'_>, registered: &mut bool) -> Order {
+        if !*registered {
+            *registered = true;
+            let waker = Some(cx.waker().clone());
+            *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+        }
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Serve,
+            1 => Order::Finish,
+            _ => Order::Close,
+        }
+    }
+
+    /// Notes that a request's head arrived; its answer is under way until the guard is dropped.
+    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(self))
+    }
+
+    fn tell(&self, order: Order) {
+        self.order.fetch_max(order as u8, Ordering::Release);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = &*waker {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// An answer that is under way.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<Watch>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        // Counts as something that happened, so that a client has its time for the next request.
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_closed(entry: &Entry) -> bool {
+        entry.watch.order.load(Ordering::Relaxed) == Order::Close as u8
+    }
+
+    #[test]
+    fn quiet_connections_are_closed_busy_ones_are_not() {
+        let connections = Arc::new(Connections::default());
+        let (quiet, busy, talking) =
+            (connections.enter(), connections.enter(), connections.enter());
+        let answer = busy.watch().request();
+        for _ in 0..=SWEEPS {
+            drop(talking.watch().request());
+            connections.sweep();
+        }
+        assert!(is_closed(&quiet) && !is_closed(&busy) && !is_closed(&talking));
+        drop(answer);
+        for _ in 0..=SWEEPS {
+            connections.sweep();
+        }
+        assert!(is_closed(&busy));
+    }
+
+    #[tokio::test]
+    async fn draining_waits_for_the_last_connection() {
+        let connections = Arc::new(Connections::default());
+        let entry = connections.enter();
+        let mut drained = Box::pin(connections.drain());
+        assert!(tokio::time::timeout(tokio::time::Duration::ZERO, &mut drained).await.is_err());
+        assert_eq!(entry.watch.order.load(Ordering::Relaxed), Order::Finish as u8);
+        drop(entry);
+        drained.await;
+    }
+}
