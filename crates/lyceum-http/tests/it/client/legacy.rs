@@ -122,7 +122,8 @@ async fn a_request_the_server_cancels_gets_no_answer() {
     let server = client.build().unwrap().connect().await.unwrap();
     let mut dropped = asked.await.unwrap();
     server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
-    assert_eq!(dropped.recv().await, None);
+    let ended = tokio::time::timeout(Duration::from_secs(10), dropped.recv()).await;
+    assert_eq!(ended, Ok(None));
     script.wait_for_request("\"id\":6,\"result\":{}").await;
     drop(server);
     script.wait_for_hang_up("GET").await;
