@@ -27,6 +27,9 @@ use super::limits::Limits;
 use super::response::error_in;
 use super::stream::Messages;
 
+/// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
+/// crosses with the hang-up is lost.
+const IDLE: Duration = Duration::from_secs(4);
 /// How much of a refusal is read.
 const MAX_REFUSAL: usize = 64 << 10;
 /// How much of it is quoted.
@@ -146,7 +149,7 @@ impl Exchange {
         connector.set_keepalive(Some(Duration::from_secs(60)));
         let client: legacy::Client<_, RequestBody> = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(32)
             .build(connector);
         Exchange::over(client, limits)

@@ -2,6 +2,8 @@
 
 // What a hostile or broken server can and cannot make the client do.
 mod bounds;
+// Our own endpoint.
+mod endpoint;
 // The transport of 2024-11-05, and how the client gets there.
 mod http_sse;
 // Servers with sessions.

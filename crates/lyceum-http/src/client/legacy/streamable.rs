@@ -171,13 +171,17 @@ impl Streamable {
     async fn resume(
         &self,
         position: &mut Position,
-        silence: &Silence,
+        silence: &Arc<Silence>,
     ) -> Result<Messages, ClientError> {
         if position.last_event_id().is_none() {
             return Err(ClientError::Interrupted);
         }
         while position.n_fruitless() < self.link.core.limits.resumes {
-            position.wait().await;
+            {
+                // We were told to be away for so long.
+                let _busy = silence.busy();
+                position.wait().await;
+            }
             match self.link.get(position.last_event_id()).await.map(|reply| reply.content) {
                 Ok(Content::Events(messages)) => {
                     silence.heard();

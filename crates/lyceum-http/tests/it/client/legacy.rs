@@ -289,6 +289,19 @@ async fn batches_on_a_stream_are_taken_apart() {
 }
 
 #[tokio::test]
+async fn headers_given_to_the_client_go_with_every_request() {
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([status("GET", 405), result("tools/call", "{}"), status("DELETE", 200)]);
+    let client = client(&script).header("authorization", "Bearer x");
+    let server = client.build().unwrap().connect().await.unwrap();
+    server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+    server.close().await;
+    let requests = script.requests();
+    assert_eq!(requests.len(), 6);
+    assert!(requests.iter().all(|text| text.contains("\nauthorization: Bearer x\n")));
+}
+
+#[tokio::test]
 async fn a_closed_peer_calls_nobody() {
     let script = Script::play(legacy("2025-11-25")).await;
     script.add([status("DELETE", 405)]);
