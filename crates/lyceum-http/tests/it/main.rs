@@ -1,4 +1,5 @@
 //! Integration tests: an endpoint with a fixture behind it, called in process or over loopback.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 // The client against scripted servers.
 mod client;
