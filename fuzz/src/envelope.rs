@@ -6,9 +6,15 @@ use lyceum_wire::{ErrorCode, MAX_BATCH, MAX_DEPTH, Member, Message, Params, Pars
 use serde_json::Value;
 
 use crate::json::{Verdict, depth, judge, repeats_a_name};
+use crate::spell;
 
-/// Parses `data` as a body.
+/// Parses `data` as a body, and the body it spells.
 pub fn check(data: &[u8]) {
+    parse(data);
+    parse(&spell::body(data));
+}
+
+fn parse(data: &[u8]) {
     let body = Bytes::copy_from_slice(data);
     let parsed = Message::parse(&body);
     match judge(data) {
@@ -70,6 +76,7 @@ fn single(parsed: &Result<Message, ParseError>, value: &Value) {
             reads_back(&encode::notification(&notification.method, params.as_deref()), value);
         }
         Message::Response(response) => {
+            assert_ne!(value.get("result").is_some(), value.get("error").is_some());
             assert_eq!(&json(response.id.as_bytes()), &value["id"]);
             let (member, raw) = match &response.outcome {
                 Ok(result) => ("result", result),
@@ -99,11 +106,20 @@ fn parts(params: &Params, value: &Value) {
         (Member::Meta, value.get("_meta")),
         (Member::Cursor, value.get("cursor")),
         (Member::RequestState, value.get("requestState")),
+        (Member::InputResponses, value.get("inputResponses")),
+        (Member::ProtocolVersion, value.get("protocolVersion")),
+        (Member::Capabilities, value.get("capabilities")),
+        (Member::ClientInfo, value.get("clientInfo")),
+        (Member::Level, value.get("level")),
         (Member::RequestId, value.get("requestId")),
+        (Member::Task, value.get("task")),
+        (Member::Notifications, value.get("notifications")),
         (Member::MetaProtocolVersion, reserved("protocolVersion")),
         (Member::MetaClientCapabilities, reserved("clientCapabilities")),
+        (Member::MetaClientInfo, reserved("clientInfo")),
         (Member::MetaLogLevel, reserved("logLevel")),
         (Member::MetaProgressToken, value["_meta"].get("progressToken")),
+        (Member::MetaTraceparent, value["_meta"].get("traceparent")),
     ];
     for (member, expected) in rows {
         assert_eq!(params.get(member).map(json).as_ref(), expected, "{member:?}");

@@ -9,4 +9,5 @@ pub mod accept;
 pub mod envelope;
 mod json;
 pub mod routing;
+mod spell;
 pub mod sse;

@@ -12,6 +12,8 @@ use lyceum_wire::{
 };
 use serde_json::Value;
 
+use crate::spell;
+
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 const SCHEMA: &[u8] = br#"{"type":"object","properties":{
@@ -26,20 +28,28 @@ static ANNOTATED: LazyLock<ParamHeaders> =
 const PARAMS: [(&str, &str); 3] =
     [("Mcp-Param-City", "/city"), ("Mcp-Param-Days", "/days"), ("Mcp-Param-Flag", "/deep/flag")];
 
-/// Takes six lines as headers (empty: absent, `!`: repeated), the rest as the body.
+/// Takes six lines as headers (empty: absent, `!`: repeated), the rest as the body; then six bytes
+/// and the rest as spelled from the tables.
 pub fn check(data: &[u8]) {
-    let mut lines = data.splitn(7, |&byte| byte == b'\n');
-    let mut field = || match lines.next().unwrap_or_default() {
-        b"" => Field::Absent,
-        b"!" => Field::Repeated,
-        value => Field::Value(value),
-    };
-    let headers = RoutingHeaders { version: field(), method: field(), name: field() };
-    let params = [field(), field(), field()];
-    let body = Bytes::copy_from_slice(lines.next().unwrap_or_default());
     for value in data.split(|&byte| byte == b'\n') {
         values(value);
     }
+    let mut lines = data.splitn(7, |&byte| byte == b'\n');
+    let headers = [(); 6].map(|()| lines.next().unwrap_or_default());
+    request(headers, lines.next().unwrap_or_default());
+    if let Some((picks, rest)) = data.split_first_chunk::<6>() {
+        request(picks.map(spell::header), &spell::body(rest));
+    }
+}
+
+fn request(headers: [&[u8]; 6], body: &[u8]) {
+    let [version, method, name, params @ ..] = headers.map(|value| match value {
+        b"" => Field::Absent,
+        b"!" => Field::Repeated,
+        value => Field::Value(value),
+    });
+    let headers = RoutingHeaders { version, method, name };
+    let body = Bytes::copy_from_slice(body);
     let Ok(message) = Message::parse(&body) else { return };
     let route = classify(&message, &headers, RevisionSet::ALL);
     let Ok(value) = serde_json::from_slice::<Value>(&body) else { return };
