@@ -10,6 +10,7 @@ use crate::checks;
 use crate::clients;
 use crate::conformance;
 use crate::everything;
+use crate::fuzz;
 use crate::nginx;
 use crate::stopwatch::{Stopwatch, human};
 use crate::tally::Tally;
@@ -36,6 +37,7 @@ const STEPS: &[Step] = &[
     Step { name: "conformance", about: "official suite, server leg", run: conformance::server },
     Step { name: "client", about: "official suite, client leg", run: conformance::client },
     Step { name: "clients", about: "official SDKs as clients", run: clients::run },
+    Step { name: "fuzz", about: "a short run of every fuzz target", run: fuzz::briefly },
     Step { name: "nginx", about: "streaming through a stock reverse proxy", run: nginx::run },
 ];
 
