@@ -31,8 +31,6 @@ use crate::handler::Handler;
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DECISION: HeaderName = HeaderName::from_static("lyceum-decision");
 
@@ -307,12 +305,22 @@ fn unauthorized(no: &Unauthorized) -> Reply {
     reply
 }
 
+/// Finds the routing headers in one pass: three look-ups would hash three long names.
 fn routing_headers(headers: &HeaderMap) -> RoutingHeaders<'_> {
-    RoutingHeaders {
-        version: field(headers, &VERSION),
-        method: field(headers, &METHOD),
-        name: field(headers, &NAME),
+    let mut routing = RoutingHeaders::NONE;
+    for (name, value) in headers {
+        let field = match name.as_str() {
+            "mcp-protocol-version" => &mut routing.version,
+            "mcp-method" => &mut routing.method,
+            "mcp-name" => &mut routing.name,
+            _ => continue,
+        };
+        *field = match field {
+            Field::Absent => Field::Value(value.as_bytes()),
+            _ => Field::Repeated,
+        };
     }
+    routing
 }
 
 /// How a header arrived.

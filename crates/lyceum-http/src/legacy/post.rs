@@ -50,8 +50,8 @@ impl<H: Handler> Shared<H> {
         header: Option<Revision>,
     ) -> Result<Next, Reply> {
         arrival.trace.era = "legacy";
-        let origin = self.origin(&arrival, header)?;
         let echo = arrival.headers.get(SESSION).filter(|_| self.policy.mints_session).cloned();
+        let origin = self.origin(&arrival, echo.is_some(), header)?;
         let next = match message {
             Message::Request(request) => {
                 return self.legacy_request(&mut arrival, request, origin, echo);
@@ -72,10 +72,15 @@ impl<H: Handler> Shared<H> {
     }
 
     /// The session a message belongs to, or the terms on which it is served without one.
-    fn origin(&self, arrival: &Arrival<'_>, header: Option<Revision>) -> Result<Origin, Reply> {
+    fn origin(
+        &self,
+        arrival: &Arrival<'_>,
+        in_session: bool,
+        header: Option<Revision>,
+    ) -> Result<Origin, Reply> {
         let sessions = Arc::clone(&self.sessions);
         let stateless = header.unwrap_or(Revision::V2025_03_26);
-        if !arrival.headers.contains_key(SESSION) || !self.policy.mints_session {
+        if !in_session {
             if self.policy.sessions_required {
                 return Err(missing_session());
             }
