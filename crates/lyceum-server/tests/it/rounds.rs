@@ -126,7 +126,7 @@ async fn earlier_answers_and_state_survive_in_the_sealed_state() {
     let two = talk.ask("tools/call", two).await;
     assert_eq!(two["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["last"]);
     assert_ne!(one["requestState"], two["requestState"]);
-    let three = retry(&first, &two, json!({ "last": accept("Lee") }));
+    let three = retry(&first, &two, json!({ "first": "spoilt", "last": accept("Lee") }));
     let three = talk.ask("tools/call", three).await;
     assert_eq!(text(&three), "Ana Lee, 2");
 }

@@ -1,5 +1,6 @@
 //! Tasks: the extension of the modern era and the core of 2025-11-25.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lyceum_server::{Ask, Call, NoArguments, Server, ToolError, tool};
@@ -42,6 +43,12 @@ fn server() -> Server {
                 let task = cx.become_task().await?;
                 sleep(Duration::from_secs(1)).await;
                 Ok(format!("{name} {task}"))
+            })
+            .task_on_demand(),
+        )
+        .tool(
+            tool("instant", "A task, but a short one.", |cx: Call, _: NoArguments| async move {
+                Ok(cx.become_task().await?.to_string())
             })
             .task_on_demand(),
         )
@@ -224,6 +231,28 @@ async fn a_core_task_asks_whoever_waits_for_its_result() {
     let related = format!(r#""_meta":{{"io.modelcontextprotocol/related-task":{id}}}"#);
     assert_eq!(talk.asked().len(), 3);
     assert!(talk.asked().iter().all(|asked| asked.contains(&related)), "{:?}", talk.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_outlives_the_client_that_left_it_open() {
+    let talk = core();
+    let id = start(&talk, "asks").await;
+    after(&talk, &id, "working").await;
+    talk.outlet.patient.store(true, Ordering::Relaxed);
+    let leaving = talk.ask("tasks/result", id.clone());
+    assert!(tokio::time::timeout(Duration::from_secs(1), leaving).await.is_err());
+    let talk = talk.answers([accept("1"), accept("2"), accept("3")]);
+    let result = talk.ask("tasks/result", id).await;
+    assert_eq!(result["content"][0]["text"], "1 2 3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_ends_as_soon_as_it_is_a_task_is_a_task_all_the_same() {
+    let talk = modern();
+    let created = talk.call("instant", json!({})).await;
+    assert_eq!(created["resultType"], "task");
+    let done = after(&talk, &json!({ "taskId": created["taskId"] }), "working").await;
+    assert_eq!(done["result"]["content"][0]["text"], "true");
 }
 
 #[tokio::test(start_paused = true)]
