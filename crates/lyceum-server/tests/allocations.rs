@@ -1,5 +1,6 @@
 //! How often a small call allocates, HTTP included: a budget, because every allocation is paid for by
 //! every call of every client.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
