@@ -79,7 +79,7 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
 pub(crate) fn release(workspace: &Workspace) -> Result<Tally> {
     let mut nextest = tools::nextest(workspace)?;
     nextest.args(["run", "--release", "-E", RELEASE_TESTS]).args(TELLING);
-    nextest.args(everything::PACKAGES);
+    nextest.args(everything::PACKAGES).args(["--test", "it"]);
     judge(process::capture(&mut nextest, Echo::Show, TEST_LIMIT)?)
 }
 

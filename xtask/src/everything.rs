@@ -29,9 +29,14 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Everything {
     pub(crate) url: String,
+    // Fields are dropped in order: the process is gone before its data goes.
     process: Guarded,
-    data: PathBuf,
+    _data: DataDir,
 }
+
+/// A folder of the server's own, removed when dropped.
+#[derive(Debug)]
+struct DataDir(PathBuf);
 
 /// Builds what the outside steps need, so that their own durations say something.
 pub(crate) fn build(workspace: &Workspace) -> Result<Tally> {
@@ -67,15 +72,12 @@ fn build_command(workspace: &Workspace) -> Command {
 impl Everything {
     /// Starts it on a free port with a data directory of its own.
     pub(crate) fn start(workspace: &Workspace) -> Result<Self> {
-        static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let data = workspace.target().join(format!("tmp/data-{}-{number}", std::process::id()));
-        fs::create_dir_all(&data).with_context(|| format!("creating {}", data.display()))?;
+        let data = DataDir::create(workspace)?;
         let mut command = Command::new(server(workspace)?);
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&data.0);
         let process = Guarded::spawn(&mut command)?;
         let url = process.wait_for(START_LIMIT, url_in)?;
-        Ok(Self { url, process, data })
+        Ok(Self { url, process, _data: data })
     }
 
     /// Where it listens.
@@ -91,10 +93,20 @@ impl Everything {
     }
 }
 
-impl Drop for Everything {
+impl DataDir {
+    fn create(workspace: &Workspace) -> Result<Self> {
+        static CREATED: AtomicUsize = AtomicUsize::new(0);
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let path = workspace.target().join(format!("tmp/data-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for DataDir {
     fn drop(&mut self) {
         // Left-over data is below target/tmp and disturbs nobody.
-        let _ = fs::remove_dir_all(&self.data);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
