@@ -102,6 +102,9 @@ impl ToolError {
 
     /// The same for prompts and resources, whose results have no room for failures.
     pub(crate) fn fault_without_result(self, era: Era) -> Fault {
+        if let (Kind::MissingCapability(capability), Era::Legacy) = (&*self.0, era) {
+            return Fault::Rpc(RpcError::invalid_params(capability.told()));
+        }
         match self.fault(era) {
             Fault::Told(result) => Fault::Rpc(RpcError::internal(result.first_text())),
             other => other,

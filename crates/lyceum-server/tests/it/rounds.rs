@@ -252,6 +252,8 @@ async fn a_client_is_asked_only_for_what_it_can_do() {
     let told = legacy.ask("tools/call", GREET()).await;
     assert_eq!(told["isError"], true);
     assert_eq!(text(&told), "This needs a client that offers elicitation.");
+    let refused = legacy.ask("prompts/get", json!({ "name": "asking" })).await;
+    assert_eq!(code(&refused), Some(-32602));
     assert!(legacy.asked().is_empty());
 }
 
