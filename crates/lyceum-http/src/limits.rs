@@ -19,7 +19,8 @@ pub struct Limits {
     pub replay_bytes: usize,
     /// Legacy sessions with live state (503 beyond).
     pub sessions: usize,
-    /// Call streams one legacy session may have, running or kept for replay (429 beyond).
+    /// Call streams one legacy session may have, running or kept for replay; beyond, the oldest
+    /// finished one is forgotten, and with none finished a call's stream cannot be resumed.
     pub streams_per_session: usize,
     /// How long an idle session's live state and finished streams are kept.
     pub session_idle: Duration,
