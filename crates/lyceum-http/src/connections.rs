@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
@@ -107,6 +107,11 @@ impl Connections {
         }
     }
 
+    /// Tells every connection to close now.
+    pub(crate) fn close(&self) {
+        self.lock().open.values().for_each(|open| open.watch.tell(Order::Close));
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,6 +158,22 @@ impl Watch {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
+    }
+
+    /// Notes that the client keeps an answer waiting, until the guard is dropped.
+    pub(crate) fn waiting(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(self))
+    }
+
+    /// Waits until the connection is told anything but to go on.
+    pub(crate) async fn told(&self) {
+        let mut registered = false;
+        let told = |cx: &mut Context<'_>| match self.order(cx, &mut registered) {
+            Order::Serve => Poll::Pending,
+            Order::Finish | Order::Close => Poll::Ready(()),
+        };
+        std::future::poll_fn(told).await;
     }
 
     fn tell(&self, order: Order) {

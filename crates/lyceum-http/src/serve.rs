@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
 use crate::connections::{Connections, Entry, Order};
@@ -93,6 +93,7 @@ where
     drop(listener);
     if timeout(options.drain, connections.drain()).await.is_err() {
         tracing::warn!("requests still running after the drain deadline were dropped");
+        connections.close();
     }
     Ok(())
 }
@@ -131,7 +132,11 @@ impl Protocols {
     fn new(options: &ServeOptions) -> Self {
         let mut http1 = http1::Builder::new();
         // Slow heads are the sweep's business; hyper's own timer would be set for every request.
-        http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(64 << 10);
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .max_buf_size(64 << 10)
+            .max_header_size(16 << 10);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
@@ -154,8 +159,14 @@ impl Protocols {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Some(is_http2) = wants_http2(&stream, self.head).await else { return };
-        let io = TokioIo::new(StallGuard::new(stream, self.write_stall));
+        let is_http2 = tokio::select! {
+            is_http2 = wants_http2(&stream, self.head) => is_http2,
+            // Nothing was asked yet, so there is nothing to finish.
+            () = entry.watch().told() => None,
+        };
+        let Some(is_http2) = is_http2 else { return };
+        let watch = Arc::clone(entry.watch());
+        let io = TokioIo::new(StallGuard::new(stream, self.write_stall, watch));
         let service = Watched::new(service, Arc::clone(entry.watch()));
         let ended = if is_http2 {
             // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
@@ -177,17 +188,21 @@ impl Protocols {
 /// buffer of every connection.
 async fn wants_http2(stream: &TcpStream, patience: Duration) -> Option<bool> {
     const PREFACE: &[u8] = b"PRI ";
-    let deadline = Instant::now() + patience;
     let mut start = [0; PREFACE.len()];
-    loop {
-        let peeked = tokio::time::timeout_at(deadline, stream.peek(&mut start)).await;
-        let length = peeked.ok()?.ok().filter(|length| *length > 0)?;
-        if length == PREFACE.len() || !PREFACE.starts_with(&start[..length]) {
-            return Some(start == PREFACE);
+    let mut pause = Duration::from_millis(1);
+    let looks = async {
+        loop {
+            let length = stream.peek(&mut start).await.ok().filter(|length| *length > 0)?;
+            if length == PREFACE.len() || !PREFACE.starts_with(&start[..length]) {
+                return Some(start == PREFACE);
+            }
+            // A sliver of a possible preface. It stays readable, so peeking again at once would spin,
+            // and a client that leaves it at that must not cost much.
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(500));
         }
-        // A sliver of a possible preface; peeking again at once would spin.
-        sleep(Duration::from_millis(5)).await;
-    }
+    };
+    timeout(patience, looks).await.ok()?
 }
 
 /// Accepts one connection. A client that is gone before we answered is nobody's problem; running

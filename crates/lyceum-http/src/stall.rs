@@ -3,21 +3,32 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Sleep, sleep};
 
+use crate::connections::{InFlight, Watch};
+
 /// Fails writes that make no progress for `patience`. Costs nothing while writes succeed.
 pub(crate) struct StallGuard<T> {
     inner: T,
     patience: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
+    watch: Arc<Watch>,
+    stalled: Option<Stalled>,
+}
+
+/// A write that waits for its client. The answer it is part of counts as under way: the body may be
+/// gone already while its last megabytes still are in hyper's hands.
+struct Stalled {
+    gives_up: Pin<Box<Sleep>>,
+    _in_flight: InFlight,
 }
 
 impl<T> StallGuard<T> {
-    pub(crate) fn new(inner: T, patience: Duration) -> Self {
-        Self { inner, patience, stalled: None }
+    pub(crate) fn new(inner: T, patience: Duration, watch: Arc<Watch>) -> Self {
+        Self { inner, patience, watch, stalled: None }
     }
 
     /// Starts the clock when a write has to wait, stops it when one gets through.
@@ -30,9 +41,11 @@ impl<T> StallGuard<T> {
             self.stalled = None;
             return written;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
-        match stalled.as_mut().poll(cx) {
+        let stalled = self.stalled.get_or_insert_with(|| Stalled {
+            gives_up: Box::pin(sleep(self.patience)),
+            _in_flight: self.watch.waiting(),
+        });
+        match stalled.gives_up.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
         }
