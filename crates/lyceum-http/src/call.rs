@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::{Era, ErrorCode, Id, Request, RpcError, encode};
+use lyceum_wire::{Era, ErrorCode, Id, Notification, Request, RpcError, encode};
 
 use crate::answer;
 use crate::context::Context;
@@ -84,6 +84,25 @@ impl<H: Handler> Shared<H> {
                 Err(error) => Answer::error(&id, &error, era),
             }
         })
+    }
+
+    /// Lets the handler take note of a notification, on a task of its own if that takes time.
+    pub(crate) async fn take_note(self: &Arc<Self>, notification: Notification, cx: Context) {
+        let shared = Arc::clone(self);
+        let mut noted: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            let started =
+                catch_unwind(AssertUnwindSafe(|| shared.handler.notify(notification, cx)));
+            let ended = match started {
+                Ok(noted) => Guarded { call: std::pin::pin!(noted) }.await,
+                Err(_) => Err(Panicked),
+            };
+            if ended.is_err() {
+                shared.counters.panics.increment(1);
+            }
+        });
+        if poll_once(&mut noted).await.is_pending() {
+            tokio::spawn(noted);
+        }
     }
 }
 

@@ -81,9 +81,9 @@ impl<H: Handler> Endpoint<H> {
         HttpSse::new(Arc::clone(&self.shared), messages.into())
     }
 
-    /// Ends every session stream, so that a draining server is left with calls only.
+    /// Ends every session's standalone stream, so that a draining server is left with calls only.
     pub fn close_streams(&self) {
-        self.shared.sessions.close_all();
+        self.shared.sessions.drain();
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Limits {
     pub session_lifetime: Duration,
     /// Silence on a stream after which a comment is sent.
     pub keep_alive: Duration,
+    /// Legacy calls that may run at once on tasks of their own (503 beyond).
+    pub calls: usize,
     /// How long a client may take to answer a question of the server.
     pub question: Duration,
     /// What 2025-11-25 clients are told to wait before they reconnect.
@@ -47,6 +49,7 @@ impl Default for Limits {
             session_idle: Duration::from_secs(300),
             session_lifetime: Duration::from_secs(24 * 3600),
             keep_alive: Duration::from_secs(15),
+            calls: 16_384,
             question: Duration::from_secs(300),
             retry: Duration::from_millis(500),
         }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use lyceum_wire::{Message, ParseError, Request, RpcError, batch_allowed, encode};
 
 use super::origin::Origin;
-use super::post::spawn_call;
+use super::running::RunningCall;
 use crate::answer;
 use crate::context::Principal;
 use crate::dialect::{Decision, Verdict};
@@ -96,13 +96,14 @@ impl<H: Handler> Shared<H> {
                 self.legacy_context(&request, origin, principal.clone(), Arc::clone(outlet) as _);
             let call = self.start(request, cx);
             let share = Share(Some(Arc::clone(&gathered)));
-            // Each answer goes to the batch, not to an outlet of its own.
-            let call = Box::pin(async move {
-                let (share, answer) = (share, call.await);
-                share.give(answer.message.clone());
-                answer
-            });
-            spawn_call(call, id, origin, None);
+            match RunningCall::admit(&self.sessions, origin.live(), id.clone()) {
+                // Each answer goes to the batch, not to an outlet of its own.
+                Ok(running) => running.spawn(async move {
+                    let (share, answer) = (share, call.await);
+                    share.give(answer.message);
+                }),
+                Err(too_many) => share.give(encode::error(Some(&id), &too_many.into())),
+            }
         }
     }
 }

@@ -13,13 +13,12 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
-use lyceum_wire::{
-    ClientCapabilities, Era, Id, LogLevel, Member, Message, Revision, RpcError, encode,
-};
+use lyceum_wire::{ClientCapabilities, Era, LogLevel, Member, Message, Revision, RpcError, encode};
 use tower_service::Service;
 
 use super::post::cancelled_id;
 use super::registry::Sessions;
+use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer::{self, AnswerBody};
@@ -130,10 +129,7 @@ impl<H: Handler> HttpSse<H> {
             return Err(plain_error(StatusCode::NOT_FOUND, "event streams are turned off here"));
         }
         let token = SessionToken::mint(Revision::V2024_11_05, ClientCapabilities::default());
-        let session = shared
-            .sessions
-            .live(&token)
-            .map_err(|full| plain_error(StatusCode::SERVICE_UNAVAILABLE, full.to_string()))?;
+        let session = shared.sessions.live(&token).map_err(|full| full.reply(None))?;
         let outbox = session.standalone(|| Outbox::new(shared.limits.stream_bytes));
         shared.handler.stream_opened(&session);
         let id = token.seal(&shared.sealer, &self.binding(principal.as_ref()));
@@ -159,13 +155,15 @@ impl<H: Handler> HttpSse<H> {
         B: Body<Data = Bytes> + Send,
     {
         let session = self.session_of(&head.uri, principal.as_ref())?;
+        crate::guard::check_content_encoding(&head.headers)
+            .map_err(|refused| crate::pipeline::refuse(&refused))?;
         let body = crate::body::read(body, &self.shared.limits)
             .await
             .map_err(|error| plain_error(error.status(), error.to_string()))?;
         let message = Message::parse(&body)
             .map_err(|error| crate::pipeline::refused(&lyceum_wire::Refusal::from(error)))?;
         match message {
-            Message::Request(request) => self.request(request, session, principal),
+            Message::Request(request) => self.request(request, session, principal)?,
             Message::Notification(notification) => {
                 if notification.method == "notifications/cancelled" {
                     if let Some(id) = cancelled_id(&notification) {
@@ -173,7 +171,7 @@ impl<H: Handler> HttpSse<H> {
                     }
                 } else {
                     let cx = self.context(&session, principal, None);
-                    self.shared.handler.notify(notification, cx).await;
+                    self.shared.take_note(notification, cx).await;
                 }
             }
             Message::Response(response) => {
@@ -194,29 +192,31 @@ impl<H: Handler> HttpSse<H> {
         request: lyceum_wire::Request,
         session: Arc<Session>,
         principal: Option<Principal>,
-    ) {
+    ) -> Result<(), Reply> {
+        let (id, held) = (request.id.clone(), Some(Arc::clone(&session)));
+        let running = RunningCall::admit(&self.shared.sessions, held, id.clone())
+            .map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = SessionOutlet::of(&session, self.shared.limits.question);
-        let id = request.id.clone();
         if request.method == "initialize" {
             match self.shared.handshake(&request) {
                 Ok(agreed) => session.settle(agreed.revision, agreed.capabilities),
                 Err(error) => {
                     let answer = Answer::error(&id, &error, Era::Legacy);
-                    return outlet.outbox.push_answer(answer.message);
+                    outlet.outbox.push_answer(answer.message);
+                    return Ok(());
                 }
             }
         }
         let progress_token = request.params.slice(Member::MetaProgressToken);
         let cx = self.context(&session, principal, progress_token);
         let call = self.shared.start(request, cx);
-        session.call_announced(id.clone());
-        let ended = CallEnded { session: Arc::clone(&session), id: id.clone() };
-        let task = tokio::spawn(async move {
+        running.spawn(async move {
             let answer = call.await;
-            outlet.outbox.push_answer(answer.message);
-            drop(ended);
+            // Until the answer has room the call counts as running, so that a client that does not
+            // read cannot pile up answers.
+            outlet.outbox.push(answer.message).await;
         });
-        session.call_started(&id, task.abort_handle());
+        Ok(())
     }
 
     fn context(
@@ -274,18 +274,6 @@ struct EndsSession {
 impl Drop for EndsSession {
     fn drop(&mut self) {
         self.sessions.remove(self.key);
-    }
-}
-
-/// Forgets a call when it is over, however it ended.
-struct CallEnded {
-    session: Arc<Session>,
-    id: Id,
-}
-
-impl Drop for CallEnded {
-    fn drop(&mut self) {
-        self.session.call_ended(&self.id);
     }
 }
 

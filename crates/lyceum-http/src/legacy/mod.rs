@@ -11,6 +11,7 @@ mod opened;
 mod origin;
 mod post;
 mod registry;
+mod running;
 mod session;
 mod standalone;
 mod token;

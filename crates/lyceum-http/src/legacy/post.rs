@@ -3,7 +3,6 @@
 //! A disconnect is not a cancellation here: a call that does not answer at once moves to a task of
 //! its own and outlives its connection.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -14,10 +13,11 @@ use lyceum_wire::{
 };
 
 use super::origin::Origin;
+use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
-use crate::call::{Answer, Call, PostedCall, poll_once};
+use crate::call::{Answer, PostedCall};
 use crate::context::{Context, Outlet, Principal};
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
@@ -136,7 +136,17 @@ impl<H: Handler> Shared<H> {
         let _responding = outlet.responding();
         match polled {
             Poll::Ready(answer) => outlet.complete(answer.message),
-            Poll::Pending => spawn_call(call, id.clone(), &origin, Some(Arc::clone(&outlet))),
+            Poll::Pending => {
+                let running = RunningCall::admit(&self.sessions, origin.live(), id.clone());
+                let finishes = Finishes(Arc::clone(&outlet));
+                match running {
+                    Ok(running) => running.spawn(async move {
+                        let (finishes, answer) = (finishes, call.await);
+                        finishes.0.complete(answer.message);
+                    }),
+                    Err(too_many) => return too_many.reply(Some(&id)),
+                }
+            }
         }
         self.await_first(&id, origin.revision, &outlet, decision).await
     }
@@ -229,6 +239,9 @@ impl<H: Handler> Shared<H> {
         outlet: Arc<dyn Outlet>,
     ) -> Context {
         let none = ClientCapabilities::default();
+        if let Some(session) = &session {
+            session.touch();
+        }
         Context {
             revision: origin.revision,
             served: self.served,
@@ -261,12 +274,7 @@ impl<H: Handler> Shared<H> {
         let outlet = self.outlet(nowhere, origin);
         let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
         let cx = self.context(origin, session, None, principal, outlet);
-        let shared = Arc::clone(self);
-        let mut noted: Pin<Box<dyn Future<Output = ()> + Send>> =
-            Box::pin(async move { shared.handler.notify(notification, cx).await });
-        if poll_once(&mut noted).await.is_pending() {
-            tokio::spawn(noted);
-        }
+        self.take_note(notification, cx).await;
     }
 
     pub(super) fn legacy_response(&self, response: Response, origin: &Origin) -> Reply {
@@ -279,40 +287,12 @@ impl<H: Handler> Shared<H> {
     }
 }
 
-/// Moves a call to a task of its own, where its client can cancel it by id.
-pub(super) fn spawn_call(call: Call, id: Id, origin: &Origin, outlet: Option<Arc<PostOutlet>>) {
-    let session = origin.live();
-    if let Some(session) = &session {
-        session.call_announced(id.clone());
-    }
-    let ended = CallEnded { session: session.clone(), id: id.clone(), outlet };
-    let task = tokio::spawn(async move {
-        let mut ended = ended;
-        let answer = call.await;
-        if let Some(outlet) = ended.outlet.take() {
-            outlet.complete(answer.message);
-        }
-    });
-    if let Some(session) = session {
-        session.call_started(&id, task.abort_handle());
-    }
-}
+/// Ends an outlet when its call is over, however it ended.
+struct Finishes(Arc<PostOutlet>);
 
-/// Cleans up after a call, however it ended.
-struct CallEnded {
-    session: Option<Arc<Session>>,
-    id: Id,
-    outlet: Option<Arc<PostOutlet>>,
-}
-
-impl Drop for CallEnded {
+impl Drop for Finishes {
     fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            session.call_ended(&self.id);
-        }
-        if let Some(outlet) = self.outlet.take() {
-            outlet.finish();
-        }
+        self.0.finish();
     }
 }
 

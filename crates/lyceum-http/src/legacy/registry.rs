@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use tokio::time::Duration;
 
 use super::opened::OpenedIds;
+use super::running::TooMany;
 use super::session::Session;
 use super::token::{SessionToken, unix_now};
 use crate::limits::Limits;
@@ -26,6 +27,7 @@ const MAX_REVOKED: usize = 131_072;
 pub(crate) struct Sessions {
     shards: [RwLock<Shard>; SHARDS],
     live: AtomicUsize,
+    calls: AtomicUsize,
     replay: Arc<ReplayBudget>,
     journal: Option<Mutex<Journal>>,
     sweeping: AtomicBool,
@@ -47,16 +49,12 @@ struct Journal {
     path: PathBuf,
 }
 
-/// The endpoint holds as many live sessions as it may.
-#[derive(Debug, thiserror::Error)]
-#[error("too many live sessions; try again later")]
-pub(crate) struct TooManySessions;
-
 impl Sessions {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             shards: std::array::from_fn(|_| RwLock::default()),
             live: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             journal: None,
             sweeping: AtomicBool::new(false),
@@ -69,7 +67,11 @@ impl Sessions {
     pub(crate) fn remember_in(mut self, path: &Path) -> io::Result<Self> {
         let now = unix_now();
         let mut kept = String::new();
-        for line in fs::read_to_string(path).unwrap_or_default().lines() {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        for line in text.lines() {
             let Some((key, expiry)) = parse_line(line) else { continue };
             if expiry > now {
                 self.write(key).revoked.insert(key, expiry);
@@ -100,10 +102,7 @@ impl Sessions {
     }
 
     /// The live state of a session, created if need be.
-    pub(crate) fn live(
-        self: &Arc<Self>,
-        token: &SessionToken,
-    ) -> Result<Arc<Session>, TooManySessions> {
+    pub(crate) fn live(self: &Arc<Self>, token: &SessionToken) -> Result<Arc<Session>, TooMany> {
         if let Some(session) = self.get(token.key) {
             return Ok(session);
         }
@@ -113,13 +112,26 @@ impl Sessions {
         }
         if self.live.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions {
             self.live.fetch_sub(1, Ordering::Relaxed);
-            return Err(TooManySessions);
+            return Err(TooMany::Sessions);
         }
         let session = Arc::new(Session::new(token.key, token.revision, token.capabilities));
         shard.live.insert(token.key, Arc::clone(&session));
         drop(shard);
         self.keep_swept();
         Ok(session)
+    }
+
+    /// Counts a call that is to run apart from its connection.
+    pub(super) fn begin_call(&self) -> Result<(), TooMany> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) >= self.limits.calls {
+            self.end_call();
+            return Err(TooMany::Calls);
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_call(&self) {
+        self.calls.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Live sessions.
@@ -155,11 +167,11 @@ impl Sessions {
         }
     }
 
-    /// Ends every stream of every session, for a server that shuts down.
-    pub(crate) fn close_all(&self) {
+    /// Ends every session's standalone stream, for a server that drains. Calls run on.
+    pub(crate) fn drain(&self) {
         for shard in &self.shards {
-            let sessions: Vec<_> = read(shard).live.keys().copied().collect();
-            sessions.into_iter().for_each(|key| self.remove(key));
+            let sessions: Vec<_> = read(shard).live.values().cloned().collect();
+            sessions.iter().for_each(|session| session.drain());
         }
     }
 
@@ -185,8 +197,12 @@ impl Sessions {
                 tokio::time::sleep(pause).await;
                 let Some(sessions) = sessions.upgrade() else { return };
                 sessions.sweep(ttl);
-                if sessions.len() == 0 {
-                    sessions.sweeping.store(false, Ordering::Release);
+                if sessions.len() > 0 {
+                    continue;
+                }
+                sessions.sweeping.store(false, Ordering::Release);
+                // A session that came meanwhile saw a sweeper running and relied on it.
+                if sessions.len() == 0 || sessions.sweeping.swap(true, Ordering::AcqRel) {
                     return;
                 }
             }

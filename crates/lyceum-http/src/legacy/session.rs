@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, timeout};
 
+use super::running::TooMany;
 use crate::context::Delivery;
 use crate::outbox::Outbox;
 
@@ -41,7 +42,19 @@ struct State {
     calls: HashMap<Id, Option<AbortHandle>>,
     standalone: Option<Arc<Outbox>>,
     streams: HashMap<u64, Arc<Outbox>>,
+    draining: bool,
     touched: Instant,
+}
+
+impl State {
+    fn end_if_drained(&self) {
+        if self.draining
+            && self.calls.is_empty()
+            && let Some(standalone) = &self.standalone
+        {
+            standalone.finish();
+        }
+    }
 }
 
 impl Session {
@@ -64,6 +77,7 @@ impl Session {
             calls: HashMap::new(),
             standalone: None,
             streams: HashMap::new(),
+            draining: false,
             touched: Instant::now(),
         };
         Self { key, state: Mutex::new(state) }
@@ -181,21 +195,42 @@ impl Session {
         question.is_some_and(|sender| sender.send(reply).is_ok())
     }
 
-    /// Makes room for a call that is about to start, so that it can be cancelled by its id.
-    pub fn call_announced(&self, id: Id) {
-        self.lock().calls.insert(id, None);
+    /// Makes room for a call that is about to start, so that it can be cancelled by its id, unless
+    /// `limit` of them are running.
+    pub(super) fn call_announced(&self, id: Id, limit: usize) -> Result<(), TooMany> {
+        let mut state = self.lock();
+        if state.calls.len() >= limit {
+            return Err(TooMany::CallsOfSession);
+        }
+        state.calls.insert(id, None);
+        Ok(())
     }
 
     /// Says how to stop an announced call, unless it ended already.
-    pub fn call_started(&self, id: &Id, call: AbortHandle) {
+    pub(super) fn call_started(&self, id: &Id, call: AbortHandle) {
         if let Some(slot) = self.lock().calls.get_mut(id) {
             *slot = Some(call);
         }
     }
 
     /// Forgets a call that ended.
-    pub fn call_ended(&self, id: &Id) {
-        self.lock().calls.remove(id);
+    pub(super) fn call_ended(&self, id: &Id) {
+        let mut state = self.lock();
+        state.calls.remove(id);
+        state.end_if_drained();
+    }
+
+    /// Ends the standalone stream of a server that drains: at once, or with the last running call,
+    /// whose answer may have to travel on it.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        state.draining = true;
+        state.end_if_drained();
+    }
+
+    /// Notes that the session is in use.
+    pub(crate) fn touch(&self) {
+        self.lock().touched = Instant::now();
     }
 
     /// Stops a running call, as asked by `notifications/cancelled`.

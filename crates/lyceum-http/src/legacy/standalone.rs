@@ -61,11 +61,7 @@ impl<H: Handler> Shared<H> {
 
     fn open_stream(self: &Arc<Self>, arrival: &Arrival<'_>) -> Result<Reply, Reply> {
         let token = self.session_of(arrival)?;
-        let session = self.sessions.live(&token).map_err(|full| {
-            let mut reply = plain_error(StatusCode::SERVICE_UNAVAILABLE, full.to_string());
-            reply.headers_mut().insert(http::header::RETRY_AFTER, 5.into());
-            reply
-        })?;
+        let session = self.sessions.live(&token).map_err(|full| full.reply(None))?;
         let events = match arrival.headers.get(LAST_EVENT) {
             None => self.standalone(&session, &token),
             Some(last) => {
