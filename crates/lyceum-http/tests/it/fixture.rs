@@ -24,6 +24,7 @@ pub(crate) struct Fixture {
 struct State {
     calls: AtomicUsize,
     notes: AtomicUsize,
+    smuggled: AtomicUsize,
     running: AtomicUsize,
     emitted: AtomicUsize,
     emitted_by_last: AtomicUsize,
@@ -49,6 +50,7 @@ impl Fixture {
         let state = State {
             calls: AtomicUsize::new(0),
             notes: AtomicUsize::new(0),
+            smuggled: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             emitted: AtomicUsize::new(0),
             emitted_by_last: AtomicUsize::new(0),
@@ -68,6 +70,11 @@ impl Fixture {
     /// Notifications that reached the handler.
     pub(crate) fn notes(&self) -> usize {
         self.state.notes.load(Ordering::SeqCst)
+    }
+
+    /// Calls of a tool that nobody may reach.
+    pub(crate) fn smuggled(&self) -> usize {
+        self.state.smuggled.load(Ordering::SeqCst)
     }
 
     /// Calls whose futures are alive.
@@ -206,6 +213,10 @@ impl Fixture {
                 Err(error) => Err(error),
             },
             "level" => outcome(&cx, text(cx.log_level.map_or("none", LogLevel::as_str))),
+            "smuggled" => {
+                self.state.smuggled.fetch_add(1, Ordering::SeqCst);
+                outcome(&cx, text("smuggled"))
+            }
             "hang" => std::future::pending().await,
             "puppet" => {
                 let name = arguments["name"].as_str().unwrap_or("puppet").to_owned();

@@ -226,7 +226,7 @@ async fn body_too_large_is_413() {
 
 #[tokio::test]
 async fn missing_token_is_401_with_a_challenge_before_parsing() {
-    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::new()));
+    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::shared()));
     let bad_in_every_way = Request::post(PATH, "{").set("content-type", "x").set("accept", "x/y");
     let get = Request::new("GET", PATH);
     let delete = Request::new("DELETE", PATH);
@@ -242,7 +242,7 @@ async fn missing_token_is_401_with_a_challenge_before_parsing() {
 
 #[tokio::test]
 async fn insufficient_scope_is_403_with_a_challenge() {
-    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::new()));
+    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::shared()));
     for request in both_eras() {
         let response = lab.send(&request.header("authorization", "Bearer weak")).await;
         refused(&response, 403, -32600, Value::Null);

@@ -50,7 +50,7 @@ pub(crate) fn succeeded(response: &Response, id: impl Into<Value>) -> Value {
 pub(crate) struct Bearer;
 
 impl Bearer {
-    pub(crate) fn new() -> Arc<dyn Authenticate> {
+    pub(crate) fn shared() -> Arc<dyn Authenticate> {
         Arc::new(Self)
     }
 }

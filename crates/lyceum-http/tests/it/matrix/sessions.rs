@@ -54,7 +54,7 @@ async fn terminated_session_is_404_and_ignored_for_modern() {
 
 #[tokio::test]
 async fn session_of_another_principal_is_404() {
-    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::new()));
+    let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::shared()));
     let session = lab.session_as("2025-11-25", &[("authorization", "Bearer ana")]).await;
     let request = call(&session, 7, "echo", json!({}));
     succeeded(&lab.send(&request.clone().header("authorization", "Bearer ana")).await, 7);

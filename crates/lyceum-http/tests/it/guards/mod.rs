@@ -1,0 +1,8 @@
+//! What keeps bad requests out and the server up: addressing, CORS, bodies, smuggling, faults.
+
+mod addressing;
+mod bodies;
+mod cors;
+mod faults;
+mod http2;
+mod smuggling;
