@@ -8,7 +8,7 @@ use lyceum_wire::{Era, is_modern_get};
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
-use crate::dialect::{GetAnswer, decide_get};
+use crate::dialect::{GetAnswer, GetOther, decide_get};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::info;
@@ -33,6 +33,10 @@ impl<H: Handler> Shared<H> {
             GetAnswer::Stream if !self.served.serves(Era::Legacy) => {
                 self.method_not_allowed(arrival.headers)
             }
+            GetAnswer::Stream if self.is_look(&arrival) => {
+                arrival.trace.rule = "get-look";
+                answer::json(StatusCode::OK, info::document(self))
+            }
             GetAnswer::Stream => self.open_stream(&arrival).unwrap_or_else(|reply| reply),
             GetAnswer::Info => answer::json(StatusCode::OK, info::document(self)),
             GetAnswer::Html => info::page(self, arrival.headers),
@@ -42,6 +46,14 @@ impl<H: Handler> Shared<H> {
                 "Not Acceptable: accept text/event-stream to open a stream",
             ),
         }
+    }
+
+    /// Whether a GET is somebody looking at the address, as `curl` does, and not a client: it takes
+    /// anything, names no event stream and has no session.
+    fn is_look(&self, arrival: &Arrival<'_>) -> bool {
+        self.policy.get_other == GetOther::Info
+            && !arrival.acceptance.sse.named()
+            && !arrival.headers.contains_key(SESSION)
     }
 
     /// Answers a DELETE: ends the session.

@@ -388,6 +388,7 @@ async fn explained_answers_name_era_dialect_rule_and_answer() {
         (initialize("2025-06-18").set("accept", JSON), "legacy; standard; json-only -> json"),
         (initialize("2025-06-18").set("accept", "x/y"), "none; standard; other-types -> 406"),
         (Request::new("GET", PATH), "legacy; standard; get-other -> json"),
+        (Request::new("GET", PATH).header("accept", "*/*"), "legacy; standard; get-look -> json"),
         (Request::new("GET", PATH).header("accept", SSE), "legacy; standard; get-sse -> 400"),
     ] {
         let response = lab.send(&request).await;
