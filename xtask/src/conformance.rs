@@ -91,36 +91,39 @@ const CLIENT_SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The server leg.
-pub(crate) fn server(workspace: &Workspace) -> Result<Tally> {
+pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     let suite = Suite::install(workspace)?;
-    let mut server = Everything::start(workspace)?;
     let mut tally = Tally::default();
+    server_legs(&suite, &mut tally)?;
+    client_leg(&suite, &mut tally)?;
+    Ok(tally)
+}
+
+fn server_legs(suite: &Suite<'_>, tally: &mut Tally) -> Result<()> {
+    let mut server = Everything::start(suite.workspace)?;
     for leg in SERVER_LEGS {
         let mut command = suite.command("server");
         command.args(["--url", &server.url]).args(leg.args);
         let verdict = suite.run(&mut command, leg.name, "server-")?;
-        verdict.expect_scenarios(leg.name, leg.n_scenarios, &mut tally);
+        verdict.expect_scenarios(leg.name, leg.n_scenarios, tally);
         server.ensure_alive()?;
     }
-    Ok(tally)
+    Ok(())
 }
 
-/// The client leg, one call per scenario, because a requirement set would add authorization.
-pub(crate) fn client(workspace: &Workspace) -> Result<Tally> {
-    let suite = Suite::install(workspace)?;
-    let client = everything::client(workspace)?;
-    let mut tally = Tally::default();
+/// One call per scenario, because a requirement set would add authorization.
+fn client_leg(suite: &Suite<'_>, tally: &mut Tally) -> Result<()> {
+    let client = everything::client(suite.workspace)?;
     for (revision, scenarios) in CLIENT_SCENARIOS {
         for scenario in *scenarios {
             let mut command = suite.command("client");
             command.arg("--command").arg(&client);
             command.args(["--scenario", scenario, "--spec-version", revision]);
             let name = format!("client-{revision}-{scenario}");
-            suite.run(&mut command, &name, "")?.expect_scenarios(&name, 1, &mut tally);
+            suite.run(&mut command, &name, "")?.expect_scenarios(&name, 1, tally);
         }
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// The installed suite.
