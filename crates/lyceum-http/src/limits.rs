@@ -28,8 +28,11 @@ pub struct Limits {
     pub session_lifetime: Duration,
     /// Silence on a stream after which a comment is sent.
     pub keep_alive: Duration,
-    /// Legacy calls that may run at once on tasks of their own (503 beyond).
+    /// Legacy calls that may run at once on tasks of their own, which outlive their connections (503
+    /// beyond).
     pub calls: usize,
+    /// Those of one session (429 beyond).
+    pub calls_per_session: usize,
     /// How long a client may take to answer a question of the server.
     pub question: Duration,
     /// What 2025-11-25 clients are told to wait before they reconnect.
@@ -50,6 +53,7 @@ impl Default for Limits {
             session_lifetime: Duration::from_secs(24 * 3600),
             keep_alive: Duration::from_secs(15),
             calls: 16_384,
+            calls_per_session: 256,
             question: Duration::from_secs(300),
             retry: Duration::from_millis(500),
         }

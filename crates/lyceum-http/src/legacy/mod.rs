@@ -7,6 +7,7 @@
 mod batch;
 mod http_sse;
 mod initialize;
+mod journal;
 mod opened;
 mod origin;
 mod post;

@@ -3,14 +3,14 @@
 //! Sharded by session key, so that no lock is shared by all requests.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::time::Duration;
 
+use super::journal::Journal;
 use super::opened::OpenedIds;
 use super::running::TooMany;
 use super::session::Session;
@@ -42,11 +42,13 @@ struct Shard {
     revoked: HashMap<u128, u64>,
 }
 
-/// The file that remembers revoked ids across restarts: `key expiry` per line.
-#[derive(Debug)]
-struct Journal {
-    file: fs::File,
-    path: PathBuf,
+impl Shard {
+    fn revoke(&mut self, key: u128, expiry: u64) {
+        if self.revoked.len() >= MAX_REVOKED / SHARDS {
+            forget_some(&mut self.revoked);
+        }
+        self.revoked.insert(key, expiry);
+    }
 }
 
 impl Sessions {
@@ -65,26 +67,11 @@ impl Sessions {
 
     /// Remembers revocations in `path`, and those already there.
     pub(crate) fn remember_in(mut self, path: &Path) -> io::Result<Self> {
-        let now = unix_now();
-        let mut kept = String::new();
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read?,
-        };
-        for line in text.lines() {
-            let Some((key, expiry)) = parse_line(line) else { continue };
-            if expiry > now {
-                self.write(key).revoked.insert(key, expiry);
-                kept.push_str(line);
-                kept.push('\n');
-            }
+        let (journal, ended) = Journal::open(path, unix_now())?;
+        for (key, expiry) in ended {
+            self.write(key).revoke(key, expiry);
         }
-        // Rewritten beside and renamed, so that a crash leaves the old file or the new one.
-        let fresh = path.with_extension("new");
-        fs::write(&fresh, kept)?;
-        fs::rename(&fresh, path)?;
-        let file = fs::OpenOptions::new().append(true).open(path)?;
-        self.journal = Some(Mutex::new(Journal { file, path: path.to_owned() }));
+        self.journal = Some(Mutex::new(journal));
         Ok(self)
     }
 
@@ -147,13 +134,7 @@ impl Sessions {
     /// Ends a session for good.
     pub(crate) fn revoke(&self, token: &SessionToken) {
         let expiry = token.expires(self.limits.session_lifetime);
-        {
-            let mut shard = self.write(token.key);
-            if shard.revoked.len() >= MAX_REVOKED / SHARDS {
-                forget_some(&mut shard.revoked);
-            }
-            shard.revoked.insert(token.key, expiry);
-        }
+        self.write(token.key).revoke(token.key, expiry);
         self.journal(token.key, expiry);
         self.remove(token.key);
     }
@@ -178,9 +159,11 @@ impl Sessions {
     fn journal(&self, key: u128, expiry: u64) {
         let Some(journal) = &self.journal else { return };
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = writeln!(journal.file, "{key:032x} {expiry}") {
-            let path = journal.path.display();
-            tracing::error!("cannot remember that a session ended in {path}: {error}");
+        journal.add((key, expiry));
+        if journal.lines() > 2 * MAX_REVOKED {
+            let revoked = |shard| read(shard).revoked.clone();
+            let ended: Vec<_> = self.shards.iter().flat_map(revoked).collect();
+            journal.rewrite(&ended);
         }
     }
 
@@ -243,20 +226,17 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
     shard.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Forgets the half that is nearest to its expiry.
 fn forget_some(revoked: &mut HashMap<u128, u64>) {
-    let mut expiries: Vec<u64> = revoked.values().copied().collect();
-    let middle = expiries.len() / 2;
-    let (_, median, _) = expiries.select_nth_unstable(middle);
-    let median = *median;
-    let before = revoked.len();
-    revoked.retain(|_, expiry| *expiry > median);
-    tracing::warn!(
-        forgotten = before - revoked.len(),
-        "too many ended sessions to remember them all"
-    );
+    let mut by_expiry: Vec<_> = revoked.iter().map(|(key, expiry)| (*expiry, *key)).collect();
+    by_expiry.sort_unstable();
+    by_expiry.truncate(by_expiry.len() / 2);
+    for (_, key) in &by_expiry {
+        revoked.remove(key);
+    }
+    let forgotten = by_expiry.len();
+    tracing::warn!(forgotten, "too many ended sessions to remember them all");
 }
 
-fn parse_line(line: &str) -> Option<(u128, u64)> {
-    let (key, expiry) = line.split_once(' ')?;
-    Some((u128::from_str_radix(key, 16).ok()?, expiry.parse().ok()?))
-}
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,7 @@ impl RunningCall {
         sessions.begin_call()?;
         let mut running = Self { sessions: Arc::clone(sessions), session: None, id };
         if let Some(session) = session {
-            session.call_announced(running.id.clone(), sessions.limits.streams_per_session)?;
+            session.call_announced(running.id.clone(), sessions.limits.calls_per_session)?;
             running.session = Some(session);
         }
         Ok(running)

@@ -295,7 +295,7 @@ async fn too_many_streams_are_503() {
 
 #[tokio::test]
 async fn client_that_posts_without_reading_is_held_back() {
-    let limits = Limits { streams_per_session: 4, stream_bytes: 10_000, ..Limits::default() };
+    let limits = Limits { calls_per_session: 4, stream_bytes: 10_000, ..Limits::default() };
     let old = Old::new(Lab::with(|endpoint| endpoint.limits(limits)));
     let (mut live, address) = old.open().await;
     let mut accepted = 0;

@@ -232,7 +232,7 @@ async fn finished_streams_are_forgotten_after_their_time() {
 
 #[tokio::test]
 async fn running_calls_of_a_session_are_bounded() {
-    let limits = Limits { streams_per_session: 3, ..Limits::default() };
+    let limits = Limits { calls_per_session: 3, ..Limits::default() };
     let lab = Lab::with(|endpoint| endpoint.limits(limits));
     let session = lab.session("2025-11-25").await;
     let hang = |id| call(&session, id, "hang", json!({}));

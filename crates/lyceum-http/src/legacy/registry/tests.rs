@@ -1,0 +1,74 @@
+//! What the registry remembers, and that it is bounded.
+
+use lyceum_wire::{ClientCapabilities, Revision};
+
+use super::*;
+
+fn token() -> SessionToken {
+    SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default())
+}
+
+#[test]
+fn newest_of_too_many_revocations_are_remembered() {
+    let sessions = Sessions::new(Limits::default());
+    let tokens: Vec<_> = (0..2 * MAX_REVOKED as u64)
+        .map(|at| SessionToken { issued: unix_now() + at / 1000, ..token() })
+        .collect();
+    tokens.iter().for_each(|token| sessions.revoke(token));
+    let kept: usize = sessions.shards.iter().map(|shard| read(shard).revoked.len()).sum();
+    assert!((MAX_REVOKED / 2..=MAX_REVOKED).contains(&kept), "{kept}");
+    let newest = &tokens[tokens.len() - MAX_REVOKED / 4..];
+    assert!(newest.iter().all(|token| sessions.is_revoked(token)));
+}
+
+#[test]
+fn revocations_of_one_moment_are_not_all_forgotten_together() {
+    let mut revoked: HashMap<u128, u64> = (0..1000).map(|key| (key, 7)).collect();
+    forget_some(&mut revoked);
+    assert_eq!(revoked.len(), 500);
+}
+
+#[test]
+fn journal_is_rewritten_before_it_grows_without_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("revoked");
+    let expiry = unix_now() + 1000;
+    let full: String = (0..2 * MAX_REVOKED).map(|key| format!("{key:032x} {expiry}\n")).collect();
+    std::fs::write(&path, full).unwrap();
+    let sessions = Sessions::new(Limits::default()).remember_in(&path).unwrap();
+    let last = token();
+    sessions.revoke(&last);
+    let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+    assert!((MAX_REVOKED / 2..=MAX_REVOKED).contains(&lines), "{lines}");
+    let again = Sessions::new(Limits::default()).remember_in(&path).unwrap();
+    assert!(again.is_revoked(&last));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sweeper_comes_and_goes_with_the_sessions() {
+    let limits = Limits { session_idle: Duration::from_secs(1), ..Limits::default() };
+    let sessions = Arc::new(Sessions::new(limits));
+    for _ in 0..20 {
+        sessions.live(&token()).unwrap();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(sessions.len(), 0);
+        assert!(!sessions.sweeping.load(Ordering::Acquire), "no sweeper without sessions");
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_capped_and_the_count_is_exact() {
+    let limits = Limits { sessions: 3, ..Limits::default() };
+    let sessions = Arc::new(Sessions::new(limits));
+    let tokens: Vec<_> = (0..4).map(|_| token()).collect();
+    for token in &tokens[..3] {
+        sessions.live(token).unwrap();
+        sessions.live(token).unwrap();
+    }
+    assert!(sessions.live(&tokens[3]).is_err());
+    sessions.remove(tokens[0].key);
+    sessions.remove(tokens[0].key);
+    assert_eq!(sessions.len(), 2);
+    sessions.live(&tokens[3]).unwrap();
+    assert!(sessions.live(&tokens[0]).is_err());
+}
