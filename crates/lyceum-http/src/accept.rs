@@ -4,6 +4,7 @@
 //! fails: whatever is not a media range is passed over, and a header without any is like no header.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 #[cfg(test)]
 mod tests;
@@ -78,8 +79,21 @@ pub enum AcceptMode {
     Invalid,
 }
 
+/// The header every SDK sends with a POST. It is read once and then recognized: reading it costs
+/// as much as a quarter of all else that happens before the handler.
+const USUAL: &[u8] = b"application/json, text/event-stream";
+static USUAL_ACCEPTANCE: LazyLock<Acceptance> = LazyLock::new(|| read_lines([USUAL]));
+
 /// Reads the `Accept` lines of a request as one header.
 pub fn parse_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Acceptance {
+    let mut lines = lines.into_iter();
+    match (lines.next(), lines.next()) {
+        (Some(USUAL), None) => *USUAL_ACCEPTANCE,
+        (first, second) => read_lines(first.into_iter().chain(second).chain(lines)),
+    }
+}
+
+fn read_lines<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Acceptance {
     let mut acceptance = Acceptance::default();
     let mut position = 0u32;
     for line in lines {
