@@ -40,12 +40,13 @@ impl Origin {
         &self,
         method: &str,
     ) -> Result<(Arc<Session>, Duration), RpcError> {
-        let session = self.live().ok_or_else(|| {
+        let token = self.token.as_ref().ok_or_else(|| {
             RpcError::internal(format!(
                 "cannot send {method}: the request came outside a session; \
                  initialize first and send the Mcp-Session-Id header"
             ))
         })?;
+        let session = self.sessions.live(token)?;
         Ok((session, self.sessions.limits.question))
     }
 

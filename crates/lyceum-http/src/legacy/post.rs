@@ -120,6 +120,11 @@ impl<H: Handler> Shared<H> {
     ) -> Result<Next, Reply> {
         let verdict = self.negotiate(arrival, &request.method)?;
         let id = request.id.clone();
+        if let Some(token) = &origin.token
+            && STATEFUL.contains(&&*request.method)
+        {
+            self.sessions.live(token).map_err(|full| full.reply(Some(&id)))?;
+        }
         let outlet = self.outlet(verdict, &origin);
         let principal = arrival.principal.take();
         let cx = self.legacy_context(&request, &origin, principal, Arc::clone(&outlet) as _);
@@ -222,7 +227,6 @@ impl<H: Handler> Shared<H> {
         outlet: Arc<dyn Outlet>,
     ) -> Context {
         let session = match &origin.token {
-            Some(_) if STATEFUL.contains(&&*request.method) => origin.live(),
             Some(token) => self.sessions.get(token.key),
             None => None,
         };

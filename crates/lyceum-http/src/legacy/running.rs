@@ -46,35 +46,35 @@ impl From<TooMany> for RpcError {
 /// A call's place among the running ones; it is given up when the call ends, however it ends.
 pub(super) struct RunningCall {
     sessions: Arc<Sessions>,
-    session: Option<Arc<Session>>,
-    id: Id,
+    /// The session the call belongs to, and the call's number there.
+    place: Option<(Arc<Session>, u64)>,
 }
 
 impl RunningCall {
-    /// Finds a place for the call `id`, of a session if there is one.
+    /// Finds a place for the call `id`, in a session if there is one.
     pub(super) fn admit(
         sessions: &Arc<Sessions>,
         session: Option<Arc<Session>>,
         id: Id,
     ) -> Result<Self, TooMany> {
         sessions.begin_call()?;
-        let mut running = Self { sessions: Arc::clone(sessions), session: None, id };
+        let mut running = Self { sessions: Arc::clone(sessions), place: None };
         if let Some(session) = session {
-            session.call_announced(running.id.clone(), sessions.limits.calls_per_session)?;
-            running.session = Some(session);
+            let number = session.call_announced(id, sessions.limits.calls_per_session)?;
+            running.place = Some((session, number));
         }
         Ok(running)
     }
 
     /// Runs the call.
     pub(super) fn spawn(self, call: impl Future<Output = ()> + Send + 'static) {
-        let (session, id) = (self.session.clone(), self.id.clone());
+        let place = self.place.clone();
         let task = tokio::spawn(async move {
             let _running = self;
             call.await;
         });
-        if let Some(session) = session {
-            session.call_started(&id, task.abort_handle());
+        if let Some((session, number)) = place {
+            session.call_started(number, task.abort_handle());
         }
     }
 }
@@ -82,8 +82,8 @@ impl RunningCall {
 impl Drop for RunningCall {
     fn drop(&mut self) {
         self.sessions.end_call();
-        if let Some(session) = &self.session {
-            session.call_ended(&self.id);
+        if let Some((session, number)) = &self.place {
+            session.call_ended(*number);
         }
     }
 }

@@ -39,11 +39,19 @@ struct State {
     subscriptions: BTreeSet<String>,
     questions: HashMap<u64, oneshot::Sender<Reply>>,
     last_question: u64,
-    calls: HashMap<Id, Option<AbortHandle>>,
+    calls: HashMap<u64, RunningCall>,
+    last_call: u64,
     standalone: Option<Arc<Outbox>>,
     streams: HashMap<u64, Arc<Outbox>>,
     draining: bool,
     touched: Instant,
+}
+
+/// A call and how to stop it, once it runs. Clients that give two calls the same id get two.
+#[derive(Debug)]
+struct RunningCall {
+    id: Id,
+    task: Option<AbortHandle>,
 }
 
 impl State {
@@ -75,6 +83,7 @@ impl Session {
             questions: HashMap::new(),
             last_question: 0,
             calls: HashMap::new(),
+            last_call: 0,
             standalone: None,
             streams: HashMap::new(),
             draining: false,
@@ -196,27 +205,29 @@ impl Session {
     }
 
     /// Makes room for a call that is about to start, so that it can be cancelled by its id, unless
-    /// `limit` of them are running.
-    pub(super) fn call_announced(&self, id: Id, limit: usize) -> Result<(), TooMany> {
+    /// `limit` of them are running. Returns the call's number.
+    pub(super) fn call_announced(&self, id: Id, limit: usize) -> Result<u64, TooMany> {
         let mut state = self.lock();
         if state.calls.len() >= limit {
             return Err(TooMany::CallsOfSession);
         }
-        state.calls.insert(id, None);
-        Ok(())
+        state.last_call += 1;
+        let number = state.last_call;
+        state.calls.insert(number, RunningCall { id, task: None });
+        Ok(number)
     }
 
     /// Says how to stop an announced call, unless it ended already.
-    pub(super) fn call_started(&self, id: &Id, call: AbortHandle) {
-        if let Some(slot) = self.lock().calls.get_mut(id) {
-            *slot = Some(call);
+    pub(super) fn call_started(&self, number: u64, task: AbortHandle) {
+        if let Some(call) = self.lock().calls.get_mut(&number) {
+            call.task = Some(task);
         }
     }
 
     /// Forgets a call that ended.
-    pub(super) fn call_ended(&self, id: &Id) {
+    pub(super) fn call_ended(&self, number: u64) {
         let mut state = self.lock();
-        state.calls.remove(id);
+        state.calls.remove(&number);
         state.end_if_drained();
     }
 
@@ -235,9 +246,9 @@ impl Session {
 
     /// Stops a running call, as asked by `notifications/cancelled`.
     pub fn cancel(&self, id: &Id) {
-        if let Some(Some(call)) = self.lock().calls.remove(id) {
-            call.abort();
-        }
+        let state = self.lock();
+        let calls = state.calls.values().filter(|call| call.id == *id);
+        calls.filter_map(|call| call.task.as_ref()).for_each(AbortHandle::abort);
     }
 
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
@@ -268,8 +279,8 @@ impl Session {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.questions.clear();
-        for call in state.calls.drain().filter_map(|(_, call)| call) {
-            call.abort();
+        for task in state.calls.drain().filter_map(|(_, call)| call.task) {
+            task.abort();
         }
         for (_, stream) in state.streams.drain() {
             stream.finish();

@@ -170,6 +170,13 @@ pub(crate) fn notes(events: &[Event]) -> Vec<String> {
     messages.filter_map(|message| Some(message["params"]["data"].as_str()?.to_owned())).collect()
 }
 
+/// Kilobytes of memory this process uses; other tests run beside, so bounds must be generous.
+pub(crate) fn resident_kb() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
 /// The same request as a value for a tower service.
 pub(crate) fn in_process(request: &Request) -> http::Request<Full<Bytes>> {
     let mut built = http::Request::builder().method(&*request.method).uri(&request.target);

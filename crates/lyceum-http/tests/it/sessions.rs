@@ -8,7 +8,7 @@ use lyceum_testkit::{Request, Response};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-use crate::lab::{Lab, PATH, call, get, initialize, text_of};
+use crate::lab::{Lab, PATH, call, get, initialize, resident_kb, text_of};
 use crate::matrix::{Bearer, refused, succeeded};
 
 /// A server with its data in `directory`, as after a restart.
@@ -282,11 +282,46 @@ async fn running_calls_of_all_legacy_clients_are_bounded() {
     assert_eq!(lab.fixture.running(), 3);
 }
 
-/// Kilobytes of memory this process uses.
-fn resident_kb() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+#[tokio::test]
+async fn calls_with_the_same_id_are_told_apart() {
+    let limits = Limits { calls_per_session: 3, ..Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let session = lab.session("2025-11-25").await;
+    let begin = |name: &str| {
+        let (lab, call) = (lab.clone(), call(&session, 7, "puppet", json!({"name": name})));
+        tokio::spawn(async move { lab.send(&call).await })
+    };
+    let (one, two, three) = (begin("one"), begin("two"), begin("three"));
+    let first = lab.fixture.puppet("one").await;
+    let mut others = [lab.fixture.puppet("two").await, lab.fixture.puppet("three").await];
+    refused(&lab.send(&call(&session, 7, "hang", json!({}))).await, 429, -32600, json!(7));
+    first.finish("done");
+    assert_eq!(text_of(&one.await.unwrap().json()), "done");
+    let cancel = crate::lab::notification("notifications/cancelled", json!({"requestId": 7}));
+    lab.send(&cancel.header("mcp-session-id", &session)).await;
+    for puppet in &mut others {
+        puppet.gone().await;
+    }
+    for answer in [two, three] {
+        refused(&answer.await.unwrap(), 200, -32800, json!(7));
+    }
+}
+
+#[tokio::test]
+async fn what_needs_a_session_is_503_when_there_are_too_many() {
+    let limits = Limits { sessions: 1, ..Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let (first, second) = (lab.session("2025-11-25").await, lab.session("2025-11-25").await);
+    let _open = lab.open(&get(&first)).await;
+    for method in ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
+        let request = Request::legacy(PATH, 7, method, json!({"level": "error", "uri": "x:y"}));
+        let response = lab.send(&request.header("mcp-session-id", &second)).await;
+        refused(&response, 503, -32600, json!(7));
+        assert!(response.head.get("retry-after").is_some(), "{method}");
+    }
+    let asked = lab.send(&call(&second, 7, "ask", json!({}))).await;
+    assert!(asked.text().contains("too many live sessions"), "{}", asked.text());
+    succeeded(&lab.send(&call(&second, 7, "echo", json!({}))).await, 7);
 }
 
 #[tokio::test]

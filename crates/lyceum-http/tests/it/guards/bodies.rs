@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, Sleep, sleep};
 use tower_service::Service;
 
-use crate::lab::{Lab, PATH, in_process, initialize, modern, whole};
+use crate::lab::{Lab, PATH, in_process, initialize, modern, resident_kb, whole};
 use crate::matrix::{refused, succeeded};
 
 fn small_limit(bytes: usize) -> Lab {
@@ -224,11 +224,4 @@ async fn hundred_endless_bodies_cost_a_bounded_amount() {
     // A server that read them to their ends would hold a gigabyte.
     assert!(grown < 200 << 10, "{grown} KiB");
     assert_eq!(lab.fixture.invocations(), 0);
-}
-
-/// Kilobytes of memory this process uses.
-fn resident_kb() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }

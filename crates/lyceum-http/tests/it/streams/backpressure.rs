@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::{Duration, timeout};
 
 use super::{modern_puppet, puppet_call, streaming, told};
-use crate::lab::{Lab, call, modern};
+use crate::lab::{Lab, call, modern, resident_kb};
 
 const KB: usize = 1024;
 
@@ -84,6 +84,31 @@ async fn client_that_stops_reading_is_disconnected() {
         assert!(connection.closes_within(Duration::from_secs(10)).await);
         assert_eq!(lab.fixture.emitted_by_last() < 200, is_modern);
     }
+}
+
+#[tokio::test]
+async fn stalled_streams_cost_a_bounded_amount() {
+    let lab = Lab::new();
+    let server = lab.serve().await;
+    let before = resident_kb();
+    let mut stalled = Vec::new();
+    for request in floods(&lab, 1000).await.iter().cycle().take(15) {
+        let mut connection = server.connect().await;
+        connection.send(request.to_bytes()).await;
+        connection.head().await.unwrap();
+        stalled.push(connection);
+    }
+    // What the sockets' own buffers take is not the server's memory; wait until nothing moves.
+    loop {
+        let emitted = lab.fixture.emitted();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if lab.fixture.emitted() == emitted {
+            break;
+        }
+    }
+    assert!(lab.fixture.emitted() < 15 * 1000, "everything was sent: nothing stalled");
+    let grown = resident_kb().saturating_sub(before);
+    assert!(grown < 200 << 10, "{grown} KiB for 15 streams that would take 940 MiB");
 }
 
 #[tokio::test]

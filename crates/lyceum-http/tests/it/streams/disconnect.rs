@@ -56,6 +56,21 @@ async fn modern_call_dies_when_its_connection_is_closed_or_reset() {
 }
 
 #[tokio::test]
+async fn modern_calls_cut_off_at_any_moment_leave_nothing_behind() {
+    let lab = Lab::new();
+    let server = lab.serve().await;
+    for round in 0..300_u64 {
+        let mut connection = server.connect().await;
+        let tool = ["hang", "burst", "echo"][round as usize % 3];
+        connection.send(modern(7, tool, json!({"n": 20})).to_bytes()).await;
+        // From "not read yet" to "answered long ago".
+        tokio::time::sleep(Duration::from_micros(round * 7919 % 3000)).await;
+        connection.reset();
+    }
+    timeout(SOON, lab.fixture.until_running(0)).await.unwrap();
+}
+
+#[tokio::test]
 async fn legacy_call_outlives_its_connection() {
     let lab = Lab::new();
     let server = lab.serve().await;
