@@ -463,6 +463,25 @@ async fn accept_modes_and_decisions_are_counted() {
 }
 
 #[tokio::test]
+async fn open_streams_are_gauged() {
+    let (lab, snapshotter) = counted(Standard);
+    let gauge = || {
+        let metrics = snapshotter.snapshot().into_vec();
+        let mut gauges = metrics.into_iter().filter_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(open) if key.key().name() == "lyceum_streams_open" => Some(open.0),
+            _ => None,
+        });
+        gauges.next().expect("the gauge exists")
+    };
+    let session = lab.session("2025-06-18").await;
+    let first = lab.open(&crate::lab::get(&session)).await;
+    let second = lab.open(&modern(7, "burst", json!({}))).await;
+    assert_eq!(gauge(), 2.0);
+    drop((first, second));
+    assert_eq!(gauge(), -2.0, "a snapshot takes what it shows, so this is the change since");
+}
+
+#[tokio::test]
 async fn dropped_notifications_are_counted() {
     let (lab, snapshotter) = counted(Standard);
     send(&lab, &modern(7, "burst", json!({"n": 5})), JSON).await;

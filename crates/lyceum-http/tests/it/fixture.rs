@@ -213,6 +213,10 @@ impl Fixture {
                 Err(error) => Err(error),
             },
             "level" => outcome(&cx, text(cx.log_level.map_or("none", LogLevel::as_str))),
+            // As a server might pass it on from elsewhere: over several lines, with odd separators.
+            "raw" => Ok(Outcome::json(
+                "{\n  \"content\": [\r\n{\"type\":\"text\",\"text\":\"a\u{2028}b\\nc\"}]\n}",
+            )),
             "smuggled" => {
                 self.state.smuggled.fetch_add(1, Ordering::SeqCst);
                 outcome(&cx, text("smuggled"))

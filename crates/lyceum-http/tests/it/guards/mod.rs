@@ -4,5 +4,6 @@ mod addressing;
 mod bodies;
 mod cors;
 mod faults;
+mod frames;
 mod http2;
 mod smuggling;

@@ -97,6 +97,20 @@ async fn legacy_streams_number_their_events_and_echo_the_session() {
 }
 
 #[tokio::test]
+async fn result_laid_out_over_lines_travels_on_one() {
+    let lab = Lab::new();
+    for request in both_eras(&lab, "raw").await {
+        let json = lab.send(&request).await;
+        assert!(!json.text().contains(['\n', '\r']), "{:?}", json.text());
+        assert_eq!(text_of(&json.json()), "a\u{2028}b\nc");
+        let sse = lab.send(&request.set("accept", "text/event-stream")).await;
+        assert_eq!((sse.events().len(), sse.events()[0].data_lines), (1, 1));
+        assert!(!sse.text().contains('\u{2028}'), "some readers take it for a line end");
+        assert_eq!(text_of(&sse.events()[0].json()), "a\u{2028}b\nc");
+    }
+}
+
+#[tokio::test]
 async fn initialize_is_never_a_stream_of_anything_but_its_result() {
     let lab = Lab::new();
     // The fixture logs during initialize; before there is a session, that has nowhere to go.
