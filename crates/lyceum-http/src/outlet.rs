@@ -182,8 +182,8 @@ impl Outlet for PostOutlet {
             };
             if !self.verdict.can_stream {
                 return Err(RpcError::internal(format!(
-                    "cannot send {method}: the client does not accept text/event-stream; \
-                     add it to the Accept header"
+                    "cannot send {method}: this answer cannot be an event stream; the client must \
+                     accept text/event-stream and the endpoint must allow it"
                 )));
             }
             let (session, limit) = origin.session_to_ask(method)?;
