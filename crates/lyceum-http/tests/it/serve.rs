@@ -65,7 +65,7 @@ async fn slow_heads_of_every_kind_are_cut_off() {
     let server = hasty(&lab, head).await;
     let request = echo("slow").to_bytes();
     let upgraded = [PREFACE, b"\0\0"].concat();
-    for start in [
+    let starts = [
         &b""[..],
         b"P",
         b"PR",
@@ -76,15 +76,20 @@ async fn slow_heads_of_every_kind_are_cut_off() {
         &request[..60],
         PREFACE,
         &upgraded,
-    ] {
+    ];
+    let mut connections = Vec::new();
+    for start in starts {
         let mut connection = server.connect().await;
         connection.send(start).await;
-        let name = String::from_utf8_lossy(start).into_owned();
         if start.starts_with(PREFACE) {
             // The server says hello in HTTP/2 first.
             assert!(!connection.raw(9).await.is_empty());
         }
-        assert!(connection.closes_within(4 * head).await, "{name:?} is still open");
+        connections.push(connection);
+    }
+    for (start, connection) in starts.into_iter().zip(&mut connections) {
+        let start = String::from_utf8_lossy(start);
+        assert!(connection.closes_within(4 * head).await, "{start:?} is still open");
     }
     assert_eq!(lab.fixture.invocations(), 0);
 }
