@@ -5,7 +5,7 @@
 //! answer was under way. The same registry tells connections to finish when the server drains.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -13,6 +13,11 @@ use tokio::sync::Notify;
 
 /// Sweeps a connection survives without anything happening.
 const SWEEPS: u32 = 4;
+
+/// The half of [`Watch::traffic`] that counts answers under way.
+const IN_FLIGHT: u64 = u32::MAX as u64;
+/// One thing that happened, in the other half.
+const HAPPENED: u64 = 1 << 32;
 
 /// All open connections.
 #[derive(Debug, Default)]
@@ -31,8 +36,8 @@ struct State {
 #[derive(Debug)]
 struct Open {
     watch: Arc<Watch>,
-    /// The connection's count of requests at the last sweep.
-    requests: u32,
+    /// The connection's traffic at the last sweep.
+    traffic: u64,
     quiet_sweeps: u32,
 }
 
@@ -40,8 +45,9 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     order: AtomicU8,
-    requests: AtomicU32,
-    in_flight: AtomicU32,
+    /// Answers under way in the low half, things that happened in the high half: one atomic
+    /// operation serves both.
+    traffic: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -66,7 +72,7 @@ impl Connections {
         if state.draining {
             watch.order.store(Order::Finish as u8, Ordering::Relaxed);
         }
-        let open = Open { watch: Arc::clone(&watch), requests: 0, quiet_sweeps: 0 };
+        let open = Open { watch: Arc::clone(&watch), traffic: 0, quiet_sweeps: 0 };
         state.open.insert(number, open);
         drop(state);
         Entry { connections: Arc::clone(self), number, watch }
@@ -75,10 +81,9 @@ impl Connections {
     /// Closes connections that were quiet for [`SWEEPS`] sweeps in a row.
     pub(crate) fn sweep(&self) {
         for open in self.lock().open.values_mut() {
-            let requests = open.watch.requests.load(Ordering::Relaxed);
-            let quiet =
-                requests == open.requests && open.watch.in_flight.load(Ordering::Relaxed) == 0;
-            open.requests = requests;
+            let traffic = open.watch.traffic.load(Ordering::Relaxed);
+            let quiet = traffic == open.traffic && traffic & IN_FLIGHT == 0;
+            open.traffic = traffic;
             open.quiet_sweeps = if quiet { open.quiet_sweeps + 1 } else { 0 };
             if open.quiet_sweeps >= SWEEPS {
                 open.watch.tell(Order::Close);
@@ -155,14 +160,13 @@ impl Watch {
 
     /// Notes that a request's head arrived; its answer is under way until the guard is dropped.
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.traffic.fetch_add(HAPPENED + 1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
     }
 
     /// Notes that the client keeps an answer waiting, until the guard is dropped.
     pub(crate) fn waiting(self: &Arc<Self>) -> InFlight {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.traffic.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
     }
 
@@ -192,8 +196,7 @@ pub(crate) struct InFlight(Arc<Watch>);
 impl Drop for InFlight {
     fn drop(&mut self) {
         // Counts as something that happened, so that a client has its time for the next request.
-        self.0.requests.fetch_add(1, Ordering::Relaxed);
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.traffic.fetch_add(HAPPENED - 1, Ordering::Relaxed);
     }
 }
 

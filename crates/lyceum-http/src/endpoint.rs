@@ -75,6 +75,14 @@ impl<H: Handler> Endpoint<H> {
         &self.shared.name
     }
 
+    /// Answers one request; what the tower service does, without its `&mut self`.
+    pub fn respond<B>(&self, request: Request<B>) -> ResponseFuture
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+    {
+        Box::pin(Arc::clone(&self.shared).answer(request))
+    }
+
     /// The same endpoint for clients of 2024-11-05: an event stream at one path, messages at
     /// `messages`.
     pub fn http_sse(&self, messages: impl Into<Arc<str>>) -> HttpSse<H> {
@@ -121,7 +129,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        Box::pin(Arc::clone(&self.shared).answer(request))
+        self.respond(request)
     }
 }
 

@@ -60,6 +60,11 @@ impl PostOutlet {
         Self { verdict, stream_bytes, origin, dropped, state: Mutex::default() }
     }
 
+    /// Where a legacy call came from.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
     /// The stream, if the answer has become one.
     pub(crate) fn stream(&self) -> Option<Stream> {
         self.lock().stream.clone()

@@ -41,7 +41,7 @@ where
     #[must_use]
     pub fn endpoint<H: Handler>(self, endpoint: Endpoint<H>) -> Self {
         let path = endpoint.path().to_owned();
-        self.service(&path, endpoint)
+        self.handle(&path, move |request| endpoint.respond(request))
     }
 
     /// Puts the 2024-11-05 form of an endpoint at `path` and at its messages path.

@@ -69,7 +69,7 @@ impl<H: Handler> Shared<H> {
             };
         };
         let id = first.id.clone();
-        let outlet = self.outlet(verdict, &origin);
+        let outlet = self.outlet(verdict, origin.clone());
         let _responding = outlet.responding();
         self.start_all(requests, answers, &origin, principal, &outlet, verdict.decision);
         self.await_first(&id, origin.revision, &outlet, verdict.decision).await

@@ -63,7 +63,7 @@ impl<H: Handler> Shared<H> {
             session_key: None,
             session: None,
             sealer: Arc::clone(&self.sealer),
-            outlet: self.outlet(quiet, &origin),
+            outlet: self.outlet(quiet, origin),
         };
         let call = self.start(request, cx);
         Ok(Next::Later(Box::pin(async move {

@@ -30,13 +30,14 @@ use crate::stream::{EventStream, event_id};
 /// The code of the error that ends a cancelled call, where the client still waits for one.
 const CANCELLED: ErrorCode = ErrorCode(-32800);
 
+const LEGACY_HAS_ORIGIN: &str = "legacy outlets are made with an origin";
+
 /// Methods that need a place to keep what they set.
 const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// What a legacy call in a POST brings along.
 pub(crate) struct LegacyCall {
     pub(super) id: Id,
-    pub(super) origin: Origin,
     /// The session id to repeat in the response.
     pub(crate) echo: Option<HeaderValue>,
 }
@@ -125,11 +126,12 @@ impl<H: Handler> Shared<H> {
         {
             self.sessions.live(token).map_err(|full| full.reply(Some(&id)))?;
         }
-        let outlet = self.outlet(verdict, &origin);
+        let outlet = self.outlet(verdict, origin);
+        let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let principal = arrival.principal.take();
-        let cx = self.legacy_context(&request, &origin, principal, Arc::clone(&outlet) as _);
+        let cx = self.legacy_context(&request, origin, principal, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
-        let legacy = Some(LegacyCall { id, origin, echo });
+        let legacy = Some(LegacyCall { id, echo });
         Ok(Next::Call(PostedCall { call, outlet, decision: verdict.decision, legacy }))
     }
 
@@ -137,7 +139,8 @@ impl<H: Handler> Shared<H> {
     /// what the first poll brought.
     pub(crate) async fn run_apart(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
         let PostedCall { call, outlet, decision, legacy } = posted;
-        let LegacyCall { id, origin, .. } = legacy.expect("modern calls run inline");
+        let LegacyCall { id, .. } = legacy.expect("modern calls run inline");
+        let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let _responding = outlet.responding();
         match polled {
             Poll::Ready(answer) => outlet.complete(answer.message),
@@ -214,9 +217,9 @@ impl<H: Handler> Shared<H> {
         events.starting_with(frame.into())
     }
 
-    pub(super) fn outlet(&self, verdict: Verdict, origin: &Origin) -> Arc<PostOutlet> {
-        let (origin, dropped) = (Some(origin.clone()), self.counters.dropped.clone());
-        Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, origin, dropped))
+    pub(super) fn outlet(&self, verdict: Verdict, origin: Origin) -> Arc<PostOutlet> {
+        let dropped = self.counters.dropped.clone();
+        Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, Some(origin), dropped))
     }
 
     pub(super) fn legacy_context(
@@ -275,7 +278,7 @@ impl<H: Handler> Shared<H> {
             return;
         }
         let nowhere = Verdict { decision: Decision::Json, rule: "notification", can_stream: false };
-        let outlet = self.outlet(nowhere, origin);
+        let outlet = self.outlet(nowhere, origin.clone());
         let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
         let cx = self.context(origin, session, None, principal, outlet);
         self.take_note(notification, cx).await;
