@@ -55,7 +55,7 @@ pub(crate) struct Idle {
 /// The most one of our requests may cost.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Budget {
-    /// Of the bare hyper answer of the same shape.
+    /// Of bare hyper answering the same request in the same shape.
     pub(crate) cpu_ratio: f64,
     pub(crate) instructions: Option<f64>,
     pub(crate) syscalls: f64,
@@ -67,12 +67,17 @@ pub(crate) const IDLE_KIB: f64 = 16.0;
 const BOTH: &str = "application/json, text/event-stream";
 const EVENTS: &str = "text/event-stream";
 
-/// The first two are what the others of their shape are divided by.
+/// Every case is divided by the bare hyper one that gets the same request and answers in the same
+/// shape: hyper's own cost grows with the headers it reads.
 pub(crate) static CASES: &[Case] = &[
     case("hyper-json", Program::Hyper, Era::Legacy, BOTH, Shape::Json),
-    case("hyper-sse", Program::Hyper, Era::Legacy, BOTH, Shape::Sse).at("/sse"),
-    // Bare hyper's own cost of a modern client's longer request; never what ours is divided by.
+    case("hyper-json-session", Program::Hyper, Era::Legacy, BOTH, Shape::Json).in_session(),
     case("hyper-json-modern", Program::Hyper, Era::Modern, BOTH, Shape::Json),
+    case("hyper-sse", Program::Hyper, Era::Legacy, BOTH, Shape::Sse).at("/sse"),
+    case("hyper-sse-session", Program::Hyper, Era::Legacy, BOTH, Shape::Sse)
+        .at("/sse")
+        .in_session(),
+    case("hyper-sse-modern", Program::Hyper, Era::Modern, BOTH, Shape::Sse).at("/sse"),
     case("axum-json", Program::Axum, Era::Legacy, BOTH, Shape::Json),
     case("axum-sse", Program::Axum, Era::Legacy, BOTH, Shape::Sse).at("/sse"),
     case("rmcp-legacy-json", Program::RmcpJson, Era::Legacy, BOTH, Shape::Json),
@@ -115,10 +120,11 @@ impl Case {
 
     /// The bare hyper case this one is divided by.
     pub(crate) fn baseline(&self) -> &'static Case {
-        match self.shape {
-            Shape::Json => &CASES[0],
-            Shape::Sse => &CASES[1],
-        }
+        let same_request = |case: &&Case| {
+            case.program == Program::Hyper
+                && (case.shape, case.era, case.session) == (self.shape, self.era, self.session)
+        };
+        CASES.iter().find(same_request).expect("every kind of request has a bare hyper case")
     }
 
     pub(crate) fn is_baseline(&self) -> bool {
@@ -146,11 +152,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_is_divided_by_a_bare_hyper_case_of_its_shape() {
+    fn every_case_is_divided_by_a_bare_hyper_case_of_its_kind() {
         for case in CASES {
             let baseline = case.baseline();
             assert_eq!((baseline.program, baseline.shape), (Program::Hyper, case.shape));
-            assert!(baseline.is_baseline() && baseline.era == Era::Legacy);
+            assert_eq!((baseline.era, baseline.session), (case.era, case.session));
+            assert!(baseline.is_baseline());
         }
     }
 

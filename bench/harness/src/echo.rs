@@ -4,13 +4,15 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::answer::{Answer, header};
-use crate::case::{Case, Era, Shape};
+use crate::case::{Case, Era, Program, Shape};
 use crate::client::Client;
 
 /// The text every server must send back; bare hyper's constant answer carries it too.
 pub(crate) const TEXT: &str = "sixty-four bytes of plain text, so that each answer is as large.";
 
 const BOTH: &str = "application/json, text/event-stream";
+/// As long as our session ids.
+const SESSION_CHARACTERS: usize = 91;
 const LEGACY: &str = "mcp-protocol-version: 2025-11-25\r\n";
 const MODERN: &str =
     "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n";
@@ -43,7 +45,11 @@ pub(crate) fn request_in_place(case: &Case, port: u16) -> anyhow::Result<Vec<u8>
     if !case.session {
         return Ok(request(case, port, None));
     }
-    let session = open_session(&mut Client::connect(port)?, case.path)?;
+    let session = match case.program {
+        // It opens none, but must read as much as the others.
+        Program::Hyper => "x".repeat(SESSION_CHARACTERS),
+        _ => open_session(&mut Client::connect(port)?, case.path)?,
+    };
     Ok(request(case, port, Some(&session)))
 }
 

@@ -2,7 +2,7 @@
 //! classification, then one of the two eras.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use lyceum_wire::{
 use crate::accept::{Acceptance, parse_accept};
 use crate::answer::{self, AnswerBody};
 use crate::authenticate::Unauthorized;
-use crate::body;
+use crate::body::{self, BodyError};
 use crate::call::PostedCall;
 use crate::context::Principal;
 use crate::cors;
@@ -72,6 +72,8 @@ impl<H: Handler> Shared<H> {
         B: Body<Data = Bytes> + Send,
     {
         let (head, body) = request.into_parts();
+        // Pinned here and lent out, because each function it moved through would copy it.
+        let body = pin!(body);
         let mut trace = Trace { era: "none", rule: "guard" };
         let mut reply = match self.admit(&head) {
             Err(refused) => refuse(&refused),
@@ -103,7 +105,7 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    async fn walk<B>(self: &Arc<Self>, head: &Parts, body: B, trace: &mut Trace) -> Reply
+    async fn walk<B>(self: &Arc<Self>, head: &Parts, body: Pin<&mut B>, trace: &mut Trace) -> Reply
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -116,12 +118,25 @@ impl<H: Handler> Shared<H> {
         };
         let headers = &head.headers;
         let acceptance = parse_accept(headers.get_all(ACCEPT).iter().map(HeaderValue::as_bytes));
-        let arrival = Arrival { headers, principal, acceptance, trace };
+        let mut arrival = Arrival { headers, principal, acceptance, trace };
         match head.method {
-            Method::POST => self.post(arrival, body).await,
-            Method::GET => self.get(arrival),
-            Method::DELETE => self.delete(&arrival),
-            _ => self.method_not_allowed(headers),
+            Method::POST => {}
+            Method::GET => return self.get(arrival),
+            Method::DELETE => return self.delete(&arrival),
+            _ => return self.method_not_allowed(headers),
+        }
+        let verdict = match self.check_post(&mut arrival) {
+            Ok(verdict) => verdict,
+            Err(reply) => return reply,
+        };
+        let next = match body::read(body, &self.limits).await {
+            Ok(body) => self.route(arrival, &body, verdict),
+            Err(error) => Next::Reply(unread(error)),
+        };
+        match next {
+            Next::Reply(reply) => reply,
+            Next::Call(call) => self.run(call).await,
+            Next::Later(reply) => reply.await,
         }
     }
 
@@ -132,30 +147,6 @@ impl<H: Handler> Shared<H> {
             cors::preflight_headers(origin, &head.headers, reply.headers_mut());
         }
         reply
-    }
-
-    async fn post<B>(self: &Arc<Self>, mut arrival: Arrival<'_>, body: B) -> Reply
-    where
-        B: Body<Data = Bytes> + Send,
-    {
-        let verdict = match self.check_post(&mut arrival) {
-            Ok(verdict) => verdict,
-            Err(reply) => return reply,
-        };
-        let body = match body::read(body, &self.limits).await {
-            Ok(body) => body,
-            Err(error) => {
-                let mut reply = plain_error(error.status(), error.to_string());
-                // What is left of the body must not be taken for the next request.
-                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                return reply;
-            }
-        };
-        match self.route(arrival, &body, verdict) {
-            Next::Reply(reply) => reply,
-            Next::Call(call) => self.run(call).await,
-            Next::Later(reply) => reply.await,
-        }
     }
 
     /// What can be said before the body is read. The verdict is preliminary: the method is unknown.
@@ -290,6 +281,13 @@ pub(crate) fn plain_error(
 pub(crate) fn refuse(refused: &Refused) -> Reply {
     let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::BAD_REQUEST);
     plain_error(status, refused.message.clone())
+}
+
+/// A body that was not read to its end. What is left of it must not be taken for the next request.
+fn unread(error: BodyError) -> Reply {
+    let mut reply = plain_error(error.status(), error.to_string());
+    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    reply
 }
 
 pub(crate) fn refused(refusal: &Refusal) -> Reply {
