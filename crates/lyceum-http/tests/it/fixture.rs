@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use bytes::Bytes;
 use lyceum_http::{About, Context, Delivery, Handler, Outcome, Session};
 use lyceum_wire::{
     ClientCapabilities, Era, LogLevel, Member, Notification, ParamHeaders, Request, RpcError,
@@ -105,12 +106,10 @@ impl Fixture {
 
     /// Puts a notification on the standalone stream of every session that has one.
     pub(crate) fn announce(&self, text: &str) -> Vec<Delivery> {
-        let message = note(text);
-        let message =
-            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": message});
+        let message = announcement(text);
         let sessions = self.state.sessions.lock().unwrap();
         let live = sessions.iter().filter_map(Weak::upgrade);
-        live.map(|session| session.notify(message.to_string().into())).collect()
+        live.map(|session| session.notify(message.clone())).collect()
     }
 
     /// Sessions that opened a stream and still have live state.
@@ -212,6 +211,10 @@ impl Fixture {
                 Ok(answer) => outcome(&cx, text(&String::from_utf8_lossy(&answer))),
                 Err(error) => Err(error),
             },
+            "tell" => {
+                let told = cx.session.as_ref().map(|session| session.notify(announcement("told")));
+                outcome(&cx, text(&format!("{told:?}")))
+            }
             "level" => outcome(&cx, text(cx.log_level.map_or("none", LogLevel::as_str))),
             // As a server might pass it on from elsewhere: over several lines, with odd separators.
             "raw" => Ok(Outcome::json(
@@ -297,6 +300,14 @@ impl Handler for Fixture {
     fn about(&self) -> About<'_> {
         About { name: "fixture", version: "1", description: "For tests." }
     }
+}
+
+/// A whole log notification.
+fn announcement(data: &str) -> Bytes {
+    let params = note(data);
+    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        .to_string()
+        .into()
 }
 
 /// The params of a log notification.

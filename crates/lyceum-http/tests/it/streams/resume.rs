@@ -238,6 +238,18 @@ async fn oldest_finished_streams_make_room_for_new_ones() {
 }
 
 #[tokio::test]
+async fn stream_beyond_the_limit_works_but_cannot_be_resumed() {
+    let limits = Limits { streams_per_session: 1, ..Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let session = lab.session("2025-11-25").await;
+    let (_running, mut first) = streaming(&lab, puppet_call(&session)).await;
+    assert!(first.next().await.unwrap().id.is_some());
+    let events = lab.send(&call(&session, 8, "burst", json!({}))).await.events();
+    assert_eq!(told(&events), ["1", "2", "3", "= done"]);
+    assert!(events.iter().all(|event| event.id.is_none()), "nothing to come back to is promised");
+}
+
+#[tokio::test]
 async fn last_event_id_on_a_post_is_ignored() {
     let lab = Lab::new();
     let session = lab.session("2025-06-18").await;

@@ -1,10 +1,11 @@
 //! A session's own stream, opened by GET: what is not part of any call.
 
 use lyceum_http::{Delivery, Limits};
+use lyceum_testkit::{Event, Request};
 use serde_json::json;
 
 use super::{puppet_call, streaming, told};
-use crate::lab::{Lab, call, get};
+use crate::lab::{Lab, PATH, call, get, text_of};
 
 #[tokio::test]
 async fn announcements_arrive_on_the_standalone_stream_only() {
@@ -22,6 +23,28 @@ async fn announcements_arrive_on_the_standalone_stream_only() {
         (told(std::slice::from_ref(&event)), event.id.is_some()),
         (vec!["news".to_owned()], true)
     );
+}
+
+#[tokio::test]
+async fn announcements_to_a_session_that_never_listened_are_refused_not_stored() {
+    let lab = Lab::new();
+    let session = lab.session("2025-06-18").await;
+    let level = Request::legacy(PATH, 1, "logging/setLevel", json!({"level": "info"}));
+    lab.send(&level.header("mcp-session-id", &session)).await;
+    let told = async || {
+        let response = lab.send(&call(&session, 7, "tell", json!({}))).await;
+        text_of(&response.json()).to_owned()
+    };
+    assert_eq!(told().await, "Some(Dropped)");
+    let mut live = lab.open(&get(&session)).await;
+    assert_eq!(told().await, "Some(Queued)");
+    lab.fixture.announce("last");
+    assert_eq!(told_by(&live.next().await.unwrap()), ["told"]);
+    assert_eq!(told_by(&live.next().await.unwrap()), ["last"], "the first one was not kept");
+}
+
+fn told_by(event: &Event) -> Vec<String> {
+    super::told(std::slice::from_ref(event))
 }
 
 #[tokio::test]
