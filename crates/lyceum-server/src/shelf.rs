@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use lyceum_http::{Context, Outcome};
 use lyceum_wire::{Era, Request, Revision, RpcError};
+use rustc_hash::FxHashMap;
 
 use crate::cache::Cache;
 use crate::identity::Identity;
@@ -33,7 +34,7 @@ pub(crate) trait Listed {
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
     items: Vec<Item<T>>,
-    by_key: HashMap<String, Arc<T>>,
+    by_key: FxHashMap<String, Arc<T>>,
     last: u64,
     /// The whole list as one page, per revision.
     whole: [OnceLock<Bytes>; Revision::ALL.len()],
