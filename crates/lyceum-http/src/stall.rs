@@ -11,6 +11,9 @@ use tokio::time::{Duration, Sleep, sleep};
 
 use crate::connections::{InFlight, Watch};
 
+/// Up to so many bytes, joining head and body costs less than the kernel asks for two pieces.
+const SMALL: usize = 1024;
+
 /// Fails writes that make no progress for `patience`. Costs nothing while writes succeed.
 pub(crate) struct StallGuard<T> {
     inner: T,
@@ -77,6 +80,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallGuard<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        if length <= SMALL {
+            let mut joined = [0; SMALL];
+            let mut rest = &mut joined[..];
+            for slice in slices {
+                let (place, after) = rest.split_at_mut(slice.len());
+                place.copy_from_slice(slice);
+                rest = after;
+            }
+            return self.poll_write(cx, &joined[..length]);
+        }
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
         self.judge(cx, written)
     }
