@@ -86,8 +86,6 @@ impl EventStream {
             Poll::Pending => {
                 std::task::ready!(this.silence.as_mut().poll(cx));
                 this.silence.as_mut().reset(Instant::now() + this.keep_alive);
-                // Polling registers the timer anew; without it the next comment would never come.
-                let _ = this.silence.as_mut().poll(cx);
                 Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
             }
         }

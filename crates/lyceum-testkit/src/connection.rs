@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Duration, sleep, timeout};
 
 use crate::events::Events;
@@ -39,6 +39,17 @@ impl Connection {
     pub async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server accepts connections");
         stream.set_nodelay(true).expect("TCP_NODELAY can be set");
+        Self { stream, buffer: BytesMut::new() }
+    }
+
+    /// Connects with a receive buffer of `bytes`, so that a server soon notices a slow reader.
+    ///
+    /// # Panics
+    /// When nobody listens.
+    pub async fn open_narrow(address: SocketAddr, bytes: u32) -> Self {
+        let socket = TcpSocket::new_v4().expect("there is a socket to be had");
+        socket.set_recv_buffer_size(bytes).expect("the buffer's size can be set");
+        let stream = socket.connect(address).await.expect("the server accepts connections");
         Self { stream, buffer: BytesMut::new() }
     }
 

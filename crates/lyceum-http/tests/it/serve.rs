@@ -134,7 +134,7 @@ async fn slow_download_is_not_cut_off_while_it_moves() {
     let lab = Lab::new();
     let head = Duration::from_millis(300);
     let server = hasty(&lab, head).await;
-    let mut connection = server.connect().await;
+    let mut connection = Connection::open_narrow(server.address(), 64 << 10).await;
     let bytes = 12 << 20;
     connection.send(modern(7, "big", json!({"bytes": bytes})).to_bytes()).await;
     let mut read = 0;

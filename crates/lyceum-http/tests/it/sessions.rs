@@ -146,6 +146,24 @@ async fn stolen_session_is_answered_exactly_like_an_invented_one() {
 }
 
 #[tokio::test]
+async fn every_answer_in_a_session_names_it() {
+    let lab = Lab::new();
+    let session = lab.session("2025-03-26").await;
+    let named = |request: Request| request.header("mcp-session-id", &session);
+    for request in [
+        call(&session, 7, "echo", json!({})),
+        call(&session, 7, "burst", json!({})),
+        call(&session, 7, "none", json!({})),
+        named(crate::lab::notification("notifications/initialized", json!({}))),
+        named(Request::post(PATH, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)),
+        named(Request::post(PATH, r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#)),
+    ] {
+        let response = lab.send(&request).await;
+        assert_eq!(response.head.get("mcp-session-id"), Some(&*session), "{request:?}");
+    }
+}
+
+#[tokio::test]
 async fn repeated_session_header_is_400() {
     let lab = Lab::new();
     let session = lab.session("2025-11-25").await;
