@@ -37,9 +37,10 @@ impl TooMany {
     }
 }
 
+/// The client did nothing wrong, so the code is not that of an invalid request.
 impl From<TooMany> for RpcError {
     fn from(too_many: TooMany) -> RpcError {
-        RpcError::invalid_request(too_many.to_string())
+        RpcError::internal(too_many.to_string())
     }
 }
 

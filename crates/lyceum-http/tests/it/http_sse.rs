@@ -287,7 +287,7 @@ async fn too_many_streams_are_503() {
     let (first, _) = old.open().await;
     let _second = old.open().await;
     let response = old.send(&sse()).await;
-    refused(&response, 503, -32600, Value::Null);
+    refused(&response, 503, -32603, Value::Null);
     assert!(response.head.get("retry-after").is_some());
     drop(first);
     old.open().await;
@@ -309,7 +309,7 @@ async fn client_that_posts_without_reading_is_held_back() {
         assert!(accepted < 50, "answers pile up without bound");
         tokio::task::yield_now().await;
     };
-    refused(&refusal, 429, -32600, json!(accepted));
+    refused(&refusal, 429, -32603, json!(accepted));
     assert!(refusal.head.get("retry-after").is_some());
     for id in 0..accepted {
         assert_eq!(live.next().await.unwrap().json()["id"], id, "every accepted call is answered");

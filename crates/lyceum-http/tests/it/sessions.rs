@@ -262,7 +262,7 @@ async fn running_calls_of_a_session_are_bounded() {
     }
     lab.fixture.until_running(3).await;
     let response = lab.send(&hang(4)).await;
-    refused(&response, 429, -32600, json!(4));
+    refused(&response, 429, -32603, json!(4));
     assert!(response.head.get("retry-after").is_some());
     assert_eq!(lab.fixture.running(), 3);
     succeeded(&lab.send(&call(&session, 5, "echo", json!({}))).await, 5);
@@ -295,7 +295,7 @@ async fn running_calls_of_all_legacy_clients_are_bounded() {
         task.abort();
     }
     let response = lab.send(&hang).await;
-    refused(&response, 503, -32600, json!(7));
+    refused(&response, 503, -32603, json!(7));
     assert!(response.head.get("retry-after").is_some());
     assert_eq!(lab.fixture.running(), 3);
 }
@@ -312,7 +312,7 @@ async fn calls_with_the_same_id_are_told_apart() {
     let (one, two, three) = (begin("one"), begin("two"), begin("three"));
     let first = lab.fixture.puppet("one").await;
     let mut others = [lab.fixture.puppet("two").await, lab.fixture.puppet("three").await];
-    refused(&lab.send(&call(&session, 7, "hang", json!({}))).await, 429, -32600, json!(7));
+    refused(&lab.send(&call(&session, 7, "hang", json!({}))).await, 429, -32603, json!(7));
     first.finish("done");
     assert_eq!(text_of(&one.await.unwrap().json()), "done");
     let cancel = crate::lab::notification("notifications/cancelled", json!({"requestId": 7}));
@@ -334,7 +334,7 @@ async fn what_needs_a_session_is_503_when_there_are_too_many() {
     for method in ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
         let request = Request::legacy(PATH, 7, method, json!({"level": "error", "uri": "x:y"}));
         let response = lab.send(&request.header("mcp-session-id", &second)).await;
-        refused(&response, 503, -32600, json!(7));
+        refused(&response, 503, -32603, json!(7));
         assert!(response.head.get("retry-after").is_some(), "{method}");
     }
     let asked = lab.send(&call(&second, 7, "ask", json!({}))).await;

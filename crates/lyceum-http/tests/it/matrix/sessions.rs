@@ -85,6 +85,6 @@ async fn too_many_sessions_is_503_with_retry_after() {
     let (first, second) = (lab.session("2025-11-25").await, lab.session("2025-11-25").await);
     let _open = lab.open(&get(&first)).await;
     let response = lab.send(&get(&second)).await;
-    refused(&response, 503, -32600, Value::Null);
+    refused(&response, 503, -32603, Value::Null);
     assert!(response.head.get("retry-after").is_some());
 }
