@@ -1,0 +1,5 @@
+//! The model that is compiled in.
+
+/// Static embeddings.
+#[derive(Debug)]
+pub struct StaticModel;

@@ -1,0 +1,21 @@
+//! A knowledge base for agents: documents with revisions, hybrid search, embeddings.
+//!
+//! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
+
+mod document;
+pub mod embed;
+mod error;
+mod patch;
+mod path;
+mod query;
+pub mod store;
+mod vector;
+mod write;
+
+pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
+pub use error::{Code, Error, Result};
+pub use patch::Replacement;
+pub use path::{DocPath, Prefix};
+pub use query::Query;
+pub use vector::Quantized;
+pub use write::{Actor, Change, Fields, Idempotency, Next, Policy, Status, Write, Written, decide};

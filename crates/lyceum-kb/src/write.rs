@@ -1,0 +1,339 @@
+//! Writes, and the one decision every store takes the same way: what a write does to a document.
+//!
+//! [`decide`] is pure. A store reads the current state, asks it, and stores the answer, all in one transaction.
+
+use serde_json::{Map, Value};
+
+use crate::document::{Document, Meta, MimeType, VectorStatus};
+use crate::patch::{self, Replacement};
+use crate::{DocPath, Error, Result};
+
+const MAX_TITLE: usize = 1024;
+const MAX_TAGS: usize = 64;
+const MAX_TAG: usize = 256;
+const MAX_SOURCE: usize = 2048;
+const MAX_METADATA: usize = 64 * 1024;
+
+/// One write to one document.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub path: DocPath,
+    pub change: Change,
+    /// Refuse with CONFLICT unless the document is at this revision; 0 means "does not exist".
+    pub expected_revision: Option<i64>,
+    pub idempotency: Option<Idempotency>,
+    pub by: Actor,
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Make a document that does not exist.
+    Create(Fields),
+    /// Make it, or replace what is given.
+    Upsert(Fields),
+    /// Replace what is given of a document that exists.
+    Update(Fields),
+    /// Replace passages of the text.
+    Patch(Vec<Replacement>),
+    Delete,
+    /// Bring the state of an earlier revision back, as a new revision.
+    Restore(i64),
+}
+
+/// The parts of a document a write may set; what is absent is kept, or takes its default.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Fields {
+    pub body: Option<String>,
+    pub title: Option<String>,
+    pub tags: Option<Vec<String>>,
+    pub source: Option<String>,
+    pub metadata: Option<Map<String, Value>>,
+    pub mime_type: Option<MimeType>,
+}
+
+/// A caller's promise that two writes with the same key are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    pub key: String,
+    /// A fingerprint of the arguments: the same key with others is a mistake.
+    pub digest: [u8; 32],
+}
+
+/// Who writes, for history and audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Actor {
+    pub principal: String,
+    pub profile: String,
+    pub tool: String,
+    pub request_id: String,
+}
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub path: DocPath,
+    pub status: Status,
+    pub revision: i64,
+}
+
+/// The word for what a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Created,
+    Updated,
+    Patched,
+    Deleted,
+    Restored,
+    /// Nothing was different, so nothing was written.
+    Unchanged,
+}
+
+/// The operator's rules for writes.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The largest text, in bytes.
+    pub max_body: usize,
+    /// Documents under these prefixes are not embedded.
+    pub skip_prefixes: Vec<String>,
+}
+
+/// The state a write leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Next {
+    pub status: Status,
+    pub revision: i64,
+    pub title: String,
+    pub tags: Vec<String>,
+    pub source: Option<String>,
+    pub metadata: Map<String, Value>,
+    pub mime_type: MimeType,
+    pub body: String,
+    /// The text differs from what is stored.
+    pub body_changed: bool,
+    /// Title or text differ, so vectors and lexical index are out of date.
+    pub text_changed: bool,
+    pub deleted: bool,
+    pub vector_status: VectorStatus,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { max_body: 4 * 1024 * 1024, skip_prefixes: Vec::new() }
+    }
+}
+
+impl Status {
+    pub const ALL: [Status; 6] = [
+        Status::Created,
+        Status::Updated,
+        Status::Patched,
+        Status::Deleted,
+        Status::Restored,
+        Status::Unchanged,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Created => "created",
+            Status::Updated => "updated",
+            Status::Patched => "patched",
+            Status::Deleted => "deleted",
+            Status::Restored => "restored",
+            Status::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// What `write` does to a document in state `current`; `None` when nothing changes.
+///
+/// `past` is the revision a [`Change::Restore`] names, if it exists.
+pub fn decide(
+    write: &Write,
+    current: Option<&Document>,
+    past: Option<&Document>,
+    policy: &Policy,
+) -> Result<Option<Next>> {
+    let alive = current.filter(|document| document.meta.is_alive());
+    let actual = alive.map_or(0, |document| document.meta.revision);
+    let missing = || {
+        Error::not_found(format!("no document at {}; list_documents shows what exists", write.path))
+    };
+    match (&write.change, alive) {
+        (Change::Create(_), Some(document)) => return Err(exists(document)),
+        (Change::Create(_) | Change::Upsert(_), _) | (_, Some(_)) => {}
+        (Change::Restore(_), None) if current.is_some() => {}
+        (_, None) => return Err(missing()),
+    }
+    if write.expected_revision.is_some_and(|expected| expected != actual) {
+        return Err(Error::conflict(format!(
+            "{} is at revision {actual}, not at the expected one; read it again and redo the change",
+            write.path
+        ))
+        .with("actual_revision", actual));
+    }
+    let next = match &write.change {
+        Change::Create(fields) => create(write, fields, current)?,
+        Change::Upsert(fields) => match alive {
+            None => create(write, fields, current)?,
+            Some(document) => update(fields, document)?,
+        },
+        Change::Update(fields) => update(fields, alive.ok_or_else(missing)?)?,
+        Change::Patch(edits) => {
+            let document = alive.ok_or_else(missing)?;
+            let body = patch::apply(&document.body, edits)?;
+            Next { status: Status::Patched, body, ..keep(document) }
+        }
+        Change::Delete => {
+            Next { status: Status::Deleted, deleted: true, ..keep(alive.ok_or_else(missing)?) }
+        }
+        Change::Restore(revision) => restore(*revision, past, current.ok_or_else(missing)?)?,
+    };
+    finish(next, write, current, policy)
+}
+
+fn exists(document: &Document) -> Error {
+    let Meta { path, revision, .. } = &document.meta;
+    Error::conflict(format!(
+        "{path} exists already; use update_document, or upload with upsert=true"
+    ))
+    .with("actual_revision", *revision)
+}
+
+fn create(write: &Write, fields: &Fields, current: Option<&Document>) -> Result<Next> {
+    let fields = fields.clone();
+    Ok(Next {
+        status: Status::Created,
+        revision: current.map_or(0, |document| document.meta.revision),
+        title: fields.title.unwrap_or_else(|| write.path.name().to_owned()),
+        tags: fields.tags.unwrap_or_default(),
+        source: fields.source,
+        metadata: fields.metadata.unwrap_or_default(),
+        mime_type: fields.mime_type.unwrap_or_default(),
+        body: fields
+            .body
+            .ok_or_else(|| Error::invalid("content: a new document needs its text"))?,
+        body_changed: true,
+        text_changed: true,
+        deleted: false,
+        vector_status: VectorStatus::Pending,
+    })
+}
+
+fn update(fields: &Fields, document: &Document) -> Result<Next> {
+    if *fields == Fields::default() {
+        return Err(Error::invalid("nothing to change: give content, title, tags or metadata"));
+    }
+    let kept = keep(document);
+    let fields = fields.clone();
+    Ok(Next {
+        title: fields.title.unwrap_or(kept.title),
+        tags: fields.tags.unwrap_or(kept.tags),
+        source: fields.source.or(kept.source),
+        metadata: fields.metadata.unwrap_or(kept.metadata),
+        mime_type: fields.mime_type.unwrap_or(kept.mime_type),
+        body: fields.body.unwrap_or(kept.body),
+        ..keep(document)
+    })
+}
+
+fn restore(revision: i64, past: Option<&Document>, current: &Document) -> Result<Next> {
+    let past = past.filter(|past| past.meta.is_alive()).ok_or_else(|| {
+        Error::not_found(format!("revision {revision} holds no text to restore; see the history"))
+    })?;
+    Ok(Next { status: Status::Restored, revision: current.meta.revision, ..keep(past) })
+}
+
+/// The state a document already has.
+fn keep(document: &Document) -> Next {
+    let meta = document.meta.clone();
+    Next {
+        status: Status::Updated,
+        revision: meta.revision,
+        title: meta.title,
+        tags: meta.tags,
+        source: meta.source,
+        metadata: meta.metadata,
+        mime_type: meta.mime_type,
+        body: document.body.clone(),
+        body_changed: false,
+        text_changed: false,
+        deleted: false,
+        vector_status: meta.vector_status,
+    }
+}
+
+/// Checks the bounds, counts the revision and finds what differs from `current`.
+fn finish(
+    mut next: Next,
+    write: &Write,
+    current: Option<&Document>,
+    policy: &Policy,
+) -> Result<Option<Next>> {
+    check_bounds(&next, policy)?;
+    if next.title.trim().is_empty() {
+        next.title = write.path.name().to_owned();
+    }
+    let alive = current.filter(|document| document.meta.is_alive());
+    next.body_changed = current.is_none_or(|document| document.body != next.body);
+    next.text_changed = alive
+        .is_none_or(|document| document.body != next.body || document.meta.title != next.title);
+    if let Some(document) = alive
+        && !next.deleted
+        && !next.text_changed
+        && same_fields(&next, &document.meta)
+    {
+        return Ok(None);
+    }
+    if next.deleted {
+        next.vector_status = VectorStatus::Deleted;
+    } else if next.text_changed {
+        let skipped = next.body.trim().is_empty()
+            || policy
+                .skip_prefixes
+                .iter()
+                .any(|prefix| write.path.as_str().starts_with(prefix.as_str()));
+        next.vector_status = if skipped { VectorStatus::Skipped } else { VectorStatus::Pending };
+    }
+    next.revision += 1;
+    Ok(Some(next))
+}
+
+fn same_fields(next: &Next, meta: &Meta) -> bool {
+    next.tags == meta.tags
+        && next.source == meta.source
+        && next.metadata == meta.metadata
+        && next.mime_type == meta.mime_type
+}
+
+fn check_bounds(next: &Next, policy: &Policy) -> Result<()> {
+    if next.body.len() > policy.max_body {
+        return Err(Error::invalid(format!(
+            "the document has {} bytes, the limit is {}; split it into several documents",
+            next.body.len(),
+            policy.max_body
+        ))
+        .with("limit_bytes", policy.max_body));
+    }
+    let rules = [
+        (next.title.len() > MAX_TITLE, "title: give at most 1024 bytes"),
+        (next.tags.len() > MAX_TAGS, "tags: give at most 64"),
+        (
+            next.tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG),
+            "tags: each takes 1 to 256 bytes",
+        ),
+        (
+            next.source.as_ref().is_some_and(|source| source.len() > MAX_SOURCE),
+            "source: give at most 2048 bytes",
+        ),
+        (json_size(&next.metadata) > MAX_METADATA, "metadata: give at most 65536 bytes of JSON"),
+    ];
+    match rules.iter().find(|(broken, _)| *broken) {
+        Some((_, message)) => Err(Error::invalid(*message)),
+        None => Ok(()),
+    }
+}
+
+fn json_size(metadata: &Map<String, Value>) -> usize {
+    serde_json::to_vec(metadata).map_or(usize::MAX, |bytes| bytes.len())
+}
