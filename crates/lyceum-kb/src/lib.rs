@@ -5,6 +5,7 @@
 mod document;
 pub mod embed;
 mod error;
+mod kb;
 mod patch;
 mod path;
 mod query;
@@ -14,6 +15,9 @@ mod write;
 
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
+pub use kb::{
+    Changed, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult, Snippet,
+};
 pub use patch::Replacement;
 pub use path::{DocPath, Prefix};
 pub use query::Query;

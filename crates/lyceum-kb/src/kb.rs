@@ -1,0 +1,152 @@
+//! The front door: every operation of the knowledge base, on whatever store and model are configured.
+
+mod search;
+
+pub use search::{Explanation, Hit, Mode, Related, Search, SearchResult, Snippet};
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, broadcast};
+
+use crate::document::{Document, Meta, Revision};
+use crate::embed::Embedder;
+use crate::store::{ListPage, Store};
+use crate::write::{Status, Write, Written};
+use crate::{DocPath, Error, Result};
+
+/// Changes a slow listener may fall behind before it misses some.
+const CHANGES: usize = 1024;
+
+/// A knowledge base. Cheap to clone; all clones are the same one.
+#[derive(Clone)]
+pub struct Kb {
+    pub(crate) store: Arc<dyn Store>,
+    /// The configured model first, then others that can still embed.
+    pub(crate) embedders: Arc<[Arc<dyn Embedder>]>,
+    /// Wakes the indexer.
+    pub(crate) wake: Arc<Notify>,
+    changes: broadcast::Sender<Changed>,
+}
+
+/// A document that was written in this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    pub path: DocPath,
+    pub status: Status,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    Document(Box<Document>),
+    Deleted,
+    Nothing,
+}
+
+/// A page of documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct List {
+    pub items: Vec<Meta>,
+    /// Whether more documents follow.
+    pub more: bool,
+}
+
+impl Kb {
+    /// A knowledge base on `store`. The first of `embedders` is the configured model; the others only serve searches
+    /// until its vectors are complete.
+    pub fn new(store: Arc<dyn Store>, embedders: Vec<Arc<dyn Embedder>>) -> Kb {
+        Kb {
+            store,
+            embedders: embedders.into(),
+            wake: Arc::new(Notify::new()),
+            changes: broadcast::Sender::new(CHANGES),
+        }
+    }
+
+    /// The store, for what needs no more than it.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Applies a write; durable and visible to reads and lexical search when it returns.
+    pub async fn write(&self, write: Write) -> Result<Written> {
+        let written = self.store.write(write).await?;
+        if written.status != Status::Unchanged {
+            self.wake.notify_one();
+            // Nobody may be listening, which is no failure.
+            let _ =
+                self.changes.send(Changed { path: written.path.clone(), status: written.status });
+        }
+        Ok(written)
+    }
+
+    /// Tells of writes from now on.
+    pub fn changes(&self) -> broadcast::Receiver<Changed> {
+        self.changes.subscribe()
+    }
+
+    /// The living document at `path`.
+    pub async fn get(&self, path: &DocPath) -> Result<Document> {
+        match self.find(std::slice::from_ref(path)).await?.pop() {
+            Some(Found::Document(document)) => Ok(*document),
+            Some(Found::Deleted) => {
+                Err(Error::not_found(format!("{path} was deleted; its history can be restored"))
+                    .with("deleted", true))
+            }
+            Some(Found::Nothing) | None => Err(Error::not_found(format!(
+                "no document at {path}; list_documents shows what exists"
+            ))),
+        }
+    }
+
+    /// What is at each of `paths`, in order.
+    pub async fn find(&self, paths: &[DocPath]) -> Result<Vec<Found>> {
+        let documents = self.store.documents(paths).await?;
+        let found = documents.into_iter().map(|document| match document {
+            Some(document) if document.meta.is_alive() => Found::Document(Box::new(document)),
+            Some(_) => Found::Deleted,
+            None => Found::Nothing,
+        });
+        Ok(found.collect())
+    }
+
+    /// Living documents by path.
+    pub async fn list(&self, mut page: ListPage) -> Result<List> {
+        let limit = page.limit;
+        // One more than asked for tells whether there is more, without counting.
+        page.limit += 1;
+        let mut items = self.store.list(&page).await?;
+        let more = items.len() > limit;
+        items.truncate(limit);
+        Ok(List { items, more })
+    }
+
+    /// The newest revisions first; NOT_FOUND when there never was such a document.
+    pub async fn history(
+        &self,
+        path: &DocPath,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Revision>> {
+        let revisions = self.store.history(path, before, limit).await?;
+        if revisions.is_empty() && before.is_none() {
+            return Err(Error::not_found(format!("there never was a document at {path}")));
+        }
+        Ok(revisions)
+    }
+
+    /// A document as it was in `revision`.
+    pub async fn revision(&self, path: &DocPath, revision: i64) -> Result<Document> {
+        self.store.document_at(path, revision).await?.ok_or_else(|| {
+            Error::not_found(format!(
+                "{path} has no revision {revision}; its history lists those it has"
+            ))
+        })
+    }
+}
+
+impl std::fmt::Debug for Kb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kb").finish_non_exhaustive()
+    }
+}
