@@ -1,7 +1,119 @@
-//! What a caller searches for, as words.
+//! What a caller searches for, as words and phrases.
+//!
+//! Any text is a query: there are no operators, so nothing a person or a model types can be a syntax error. Quotes
+//! keep words together, everything else that is neither letter nor digit separates words.
 
-/// A query's words; never fails to parse.
+mod stop_words;
+#[cfg(test)]
+mod tests;
+
+/// The most terms a query has; a pasted page is searched for by its beginning.
+const MAX_TERMS: usize = 64;
+/// The most words of one phrase.
+const MAX_PHRASE: usize = 32;
+/// How much of the text is looked at for words.
+const MAX_TEXT: usize = 16 * 1024;
+const QUOTES: [char; 5] = ['"', '“', '”', '«', '»'];
+/// What holds the parts of an identifier together: `ERR_POOL-17`, `config.toml`, `a/b`.
+const JOINERS: [char; 6] = ['_', '-', '.', '/', ':', '@'];
+
+/// A query's terms; never fails to parse.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     text: String,
+    terms: Vec<Term>,
+}
+
+/// One word, or several that must follow each other. Lower case, letters and digits only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Term {
+    words: Vec<String>,
+}
+
+impl Query {
+    /// Finds the words and quoted phrases of `text`. Stop words go unless nothing else remains; a word that is
+    /// repeated stays repeated, because it counts twice.
+    pub fn parse(text: &str) -> Query {
+        let text = text.trim();
+        let considered = &text[..text.floor_char_boundary(MAX_TEXT)];
+        let all = terms_of(considered);
+        let mut terms: Vec<Term> =
+            all.iter().filter(|term| !term.is_stop_word()).cloned().collect();
+        if terms.is_empty() {
+            terms = all;
+        }
+        terms.truncate(MAX_TERMS);
+        Query { text: text.to_owned(), terms }
+    }
+
+    /// The query as it was typed, for models that read sentences.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// A `MATCH` expression that any FTS5 table accepts: the terms, any of which may match.
+    pub fn fts5(&self) -> Option<String> {
+        let quoted: Vec<String> =
+            self.terms.iter().map(|term| format!("\"{}\"", term.words.join(" "))).collect();
+        (!quoted.is_empty()).then(|| quoted.join(" OR "))
+    }
+}
+
+impl Term {
+    fn word(word: String) -> Term {
+        Term { words: vec![word] }
+    }
+
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    fn is_stop_word(&self) -> bool {
+        matches!(&self.words[..], [word] if stop_words::contains(word))
+    }
+}
+
+/// The terms of `text` in order: text between two quotes is one, the rest is words.
+fn terms_of(text: &str) -> Vec<Term> {
+    let mut terms = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(QUOTES) {
+        push_words(before, &mut terms);
+        rest = after;
+        // A quote that is never closed is punctuation, as in 19" racks.
+        if let Some((phrase, after)) = after.split_once(QUOTES) {
+            let words: Vec<String> = words(phrase).take(MAX_PHRASE).collect();
+            if !words.is_empty() {
+                terms.push(Term { words });
+            }
+            rest = after;
+        }
+    }
+    push_words(rest, &mut terms);
+    terms
+}
+
+/// The words of unquoted text. An identifier gives its parts and, as a phrase, the whole: the parts find
+/// neighbours, the whole puts the very thing first.
+fn push_words(text: &str, terms: &mut Vec<Term>) {
+    for piece in text.split(|c: char| !is_word(c) && !JOINERS.contains(&c)) {
+        let parts: Vec<String> = words(piece).take(MAX_PHRASE).collect();
+        terms.extend(parts.iter().cloned().map(Term::word));
+        if parts.len() > 1 {
+            terms.push(Term { words: parts });
+        }
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// Whether `c` belongs to a word as the tokeniser `unicode61` sees it: letters, digits, and accents on them.
+pub(crate) fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
 }
