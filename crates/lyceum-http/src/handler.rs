@@ -52,7 +52,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// How a server introduces itself to somebody who opens its address in a browser.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct About<'a> {
     /// The server's name.
     pub name: &'a str,
@@ -60,6 +60,8 @@ pub struct About<'a> {
     pub version: &'a str,
     /// A sentence on what it offers.
     pub description: &'a str,
+    /// Further members of the information document.
+    pub details: Vec<(&'static str, String)>,
 }
 
 /// The raw JSON of a request's `result` member, already in the shape of the request's era.

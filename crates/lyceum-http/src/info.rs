@@ -17,7 +17,7 @@ pub(crate) fn document<H: Handler>(shared: &Shared<H>) -> Bytes {
     let about = shared.handler.about();
     let versions = supported_versions_json(shared.served);
     let versions: Option<&RawValue> = serde_json::from_slice(&versions).ok();
-    let document = json!({
+    let mut document = json!({
         "name": about.name,
         "version": about.version,
         "description": about.description,
@@ -26,6 +26,9 @@ pub(crate) fn document<H: Handler>(shared: &Shared<H>) -> Bytes {
         "protocolVersions": versions,
         "status": "ok",
     });
+    for (name, value) in about.details {
+        document[name] = value.into();
+    }
     document.to_string().into()
 }
 

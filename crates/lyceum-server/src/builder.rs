@@ -7,9 +7,13 @@ use arc_swap::ArcSwap;
 
 use crate::annotations::Icon;
 use crate::cache::Cache;
+use crate::call::Call;
 use crate::changes::Changes;
+use crate::error::ToolError;
 use crate::identity::Identity;
+use crate::listing::{Lister, ResourcePage};
 use crate::prompt::Prompt;
+use crate::refused::{Refuse, Refused};
 use crate::resource::Resource;
 use crate::server::{Inner, Server};
 use crate::shelf::Shelf;
@@ -38,6 +42,9 @@ pub struct Builder {
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,
     prompts: Vec<Prompt>,
+    lister: Option<Lister>,
+    refuse: Option<Refuse>,
+    schema_version: Option<String>,
 }
 
 impl Builder {
@@ -52,6 +59,9 @@ impl Builder {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            lister: None,
+            refuse: None,
+            schema_version: None,
         }
     }
 
@@ -127,6 +137,35 @@ impl Builder {
         self
     }
 
+    /// Lists resources with a function, from a place it named before or from the beginning. What
+    /// was added with [`Builder::resource`] can still be read but is no longer listed.
+    pub fn list_resources<F, Fut>(mut self, list: F) -> Self
+    where
+        F: Fn(Call, Option<String>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ResourcePage, ToolError>> + Send + 'static,
+    {
+        self.lister = Some(Lister::new(list));
+        self
+    }
+
+    /// Decides how calls end that no tool ever sees. Without it, clients get what the protocol
+    /// says.
+    pub fn refuse<F, Fut>(mut self, refuse: F) -> Self
+    where
+        F: Fn(Call, Refused) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolError> + Send + 'static,
+    {
+        self.refuse = Some(Refuse::new(refuse));
+        self
+    }
+
+    /// Shows `version` as `schemaVersion`, and beside it a hash of all tools as `schemaHash`, in
+    /// `serverInfo` and in the information document.
+    pub fn schema_version(mut self, version: impl Into<String>) -> Self {
+        self.schema_version = Some(version.into());
+        self
+    }
+
     /// The server.
     pub fn build(mut self) -> Server {
         self.identity.prepare();
@@ -141,6 +180,9 @@ impl Builder {
             prompts: ArcSwap::from_pointee(Shelf::new(self.prompts)),
             changes: Changes::default(),
             tasks: Store::new(self.task_ttl),
+            lister: self.lister,
+            refuse: self.refuse,
+            schema_version: self.schema_version,
         }))
     }
 }

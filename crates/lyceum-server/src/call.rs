@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lyceum_http::{Context, Principal};
-use lyceum_wire::{ClientCapabilities, Era, LogLevel, Request, Revision, RpcError};
+use lyceum_http::{Context, Principal, Purpose};
+use lyceum_wire::{ClientCapabilities, Era, Id, LogLevel, Request, Revision, RpcError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,9 @@ use crate::schema::Schema;
 use crate::server::Server;
 use crate::since;
 use crate::tasks::{Owner, Task, TaskCell};
+
+/// Tells what functions seal from the cursors of lists, whose first byte is a small number.
+const CARRIED: u8 = b'c';
 
 /// One call in progress.
 pub struct Call {
@@ -71,6 +74,23 @@ impl Call {
     /// The endpoint's name: its path, or `stdio`.
     pub fn endpoint(&self) -> &str {
         &self.cx.endpoint
+    }
+
+    /// The id the client gave this request.
+    pub fn request_id(&self) -> &Id {
+        &self.request.id
+    }
+
+    /// Seals something for this caller to bring back later, such as a place in a list.
+    pub fn seal(&self, payload: &[u8]) -> String {
+        self.cx.sealer.seal(Purpose::Cursor, &self.cx.binding(), &[&[CARRIED], payload].concat())
+    }
+
+    /// Opens what [`Call::seal`] made for the same caller on the same endpoint; `None` for
+    /// everything else.
+    pub fn unseal(&self, token: &str) -> Option<Vec<u8>> {
+        let opened = self.cx.sealer.open(Purpose::Cursor, &self.cx.binding(), token.as_bytes())?;
+        opened.strip_prefix(&[CARRIED]).map(<[u8]>::to_vec)
     }
 
     /// What the client can do.

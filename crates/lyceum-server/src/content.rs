@@ -145,6 +145,7 @@ impl Content {
                 contents.encode(revision, block.member("resource"));
             }
             Kind::Link(link) if revision >= since::RESOURCE_LINKS => {
+                block.field("type", "resource_link");
                 link.write(&mut block, revision);
             }
             Kind::Link(link) => write_text(&mut block, &format!("{}: {}", link.name, link.uri)),
@@ -185,12 +186,13 @@ impl ResourceLink {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 
-    fn write(&self, block: &mut Object<'_>, revision: Revision) {
+    /// Writes its members, as they stand in a list of resources too.
+    pub(crate) fn write(&self, block: &mut Object<'_>, revision: Revision) {
+        block.field("uri", &self.uri).field("name", &self.name);
+        if revision >= since::TITLES {
+            block.optional("title", self.title.as_ref());
+        }
         block
-            .field("type", "resource_link")
-            .field("uri", &self.uri)
-            .field("name", &self.name)
-            .optional("title", self.title.as_ref())
             .optional("description", self.description.as_ref())
             .optional("mimeType", self.mime_type.as_ref())
             .optional("size", self.size.as_ref());

@@ -17,7 +17,8 @@ pub(crate) fn discover(server: &Server, cx: &Context) -> Outcome {
         result.optional("instructions", inner.instructions.as_ref());
         inner.list_cache.write(result);
         let mut meta = Object::open(result.member("_meta"));
-        inner.identity.write(cx.revision, meta.member("io.modelcontextprotocol/serverInfo"));
+        let info = meta.member("io.modelcontextprotocol/serverInfo");
+        inner.identity.write(cx.revision, &server.schema(), info);
         meta.close();
     }))
 }

@@ -37,6 +37,7 @@ impl Handler for Server {
             name: &identity.name,
             version: &identity.version,
             description: identity.description.as_deref().unwrap_or_default(),
+            details: self.schema(),
         }
     }
 }
@@ -46,7 +47,10 @@ impl Server {
         match (request.method.as_str(), cx.era()) {
             ("tools/list", _) => self.list(&self.0.tools.load(), &request, &cx),
             ("resources/read", _) => resource_read::read(self, request, cx).await,
-            ("resources/list", _) => self.list_resources(&request, &cx),
+            ("resources/list", _) => match &self.0.lister {
+                Some(lister) => lister.list(self, request, cx).await,
+                None => self.list_resources(&request, &cx),
+            },
             ("resources/templates/list", _) => self.list_templates(&request, &cx),
             ("prompts/get", _) => prompt::get(self, request, cx).await,
             ("prompts/list", _) => self.list(&self.0.prompts.load(), &request, &cx),

@@ -52,8 +52,13 @@ impl Identity {
         &self.encoded.text_tail
     }
 
-    /// The `Implementation` object as `revision` knows it.
-    pub(crate) fn write(&self, revision: Revision, out: &mut Vec<u8>) {
+    /// The `Implementation` object as `revision` knows it, with members of our own.
+    pub(crate) fn write(
+        &self,
+        revision: Revision,
+        details: &[(&'static str, String)],
+        out: &mut Vec<u8>,
+    ) {
         let mut info = Object::open(out);
         info.field("name", &self.name);
         if revision >= since::TITLES {
@@ -65,6 +70,9 @@ impl Identity {
                 .optional("websiteUrl", self.website.as_ref());
         }
         Icon::write_all(&self.icons, &mut info, revision);
+        for (name, value) in details {
+            info.field(name, value);
+        }
         info.close();
     }
 

@@ -11,7 +11,9 @@ use crate::cache::Cache;
 use crate::capabilities::Offer;
 use crate::changes::{Change, Changes};
 use crate::identity::Identity;
+use crate::listing::Lister;
 use crate::prompt::Prompt;
+use crate::refused::Refuse;
 use crate::resource::Resource;
 use crate::shelf::{Listed, Presentation, Shelf};
 use crate::tasks::Store;
@@ -35,6 +37,11 @@ pub(crate) struct Inner {
     pub(crate) prompts: ArcSwap<Shelf<Prompt>>,
     pub(crate) changes: Changes,
     pub(crate) tasks: Store,
+    /// Lists resources in the place of the shelf.
+    pub(crate) lister: Option<Lister>,
+    pub(crate) refuse: Option<Refuse>,
+    /// The operator's name for the shape of the tools.
+    pub(crate) schema_version: Option<String>,
 }
 
 impl Server {
@@ -134,12 +141,24 @@ impl Server {
         let (resources, templates) = (self.0.resources.load(), self.0.templates.load());
         Offer {
             tools: tools.is_offered(),
-            resources: resources.is_offered() || templates.is_offered(),
+            resources: resources.is_offered() || templates.is_offered() || self.0.lister.is_some(),
             prompts: prompts.is_offered(),
             completions: prompts.iter().any(|prompt| !prompt.completers.is_empty())
                 || templates.iter().any(|template| !template.completers.is_empty()),
             tasks: tools.iter().any(|tool| tool.task_support() != TaskSupport::Forbidden),
         }
+    }
+
+    /// The SHA-256 hash, in hex, of the tools as clients see them: it changes when a tool comes,
+    /// goes, or is described in another way.
+    pub fn schema_hash(&self) -> String {
+        self.0.tools.load().hash().to_owned()
+    }
+
+    /// What is said about the set of tools, for clients that want to notice a change.
+    pub(crate) fn schema(&self) -> Vec<(&'static str, String)> {
+        let Some(version) = &self.0.schema_version else { return Vec::new() };
+        vec![("schemaVersion", version.clone()), ("schemaHash", self.schema_hash())]
     }
 
     pub(crate) fn presentation(&self) -> Presentation<'_> {

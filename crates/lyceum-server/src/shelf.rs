@@ -10,11 +10,13 @@ use bytes::Bytes;
 use lyceum_http::{Context, Outcome};
 use lyceum_wire::{Era, Request, Revision, RpcError};
 use rustc_hash::FxHashMap;
+use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
 use crate::identity::Identity;
 use crate::json::{Object, array};
 use crate::page::{self, List};
+use crate::since;
 
 /// Something that appears in a list.
 pub(crate) trait Listed {
@@ -38,6 +40,7 @@ pub(crate) struct Shelf<T> {
     last: u64,
     /// The whole list as one page, per revision.
     whole: [OnceLock<Bytes>; Revision::ALL.len()],
+    hash: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,16 @@ impl<T: Listed> Shelf<T> {
         let enabled = items.iter().filter(|item| item.enabled);
         let by_key =
             enabled.map(|item| (item.value.key().to_owned(), Arc::clone(&item.value))).collect();
-        Self { items, by_key, last, whole: Default::default() }
+        Self { items, by_key, last, whole: Default::default(), hash: OnceLock::new() }
+    }
+
+    /// The SHA-256 hash, in hex, of the enabled items as the newest revision describes them.
+    pub(crate) fn hash(&self) -> &str {
+        self.hash.get_or_init(|| {
+            let mut out = Vec::new();
+            array(&mut out, self.iter(), |out, item| item.describe(since::MODERN, out));
+            Sha256::digest(&out).iter().map(|byte| format!("{byte:02x}")).collect()
+        })
     }
 
     /// Answers the list request of this shelf.

@@ -70,9 +70,12 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = Result<ToolResult, ToolErr
 /// Reads the arguments and starts the function, or says why they do not fit.
 type Function = dyn Fn(Call) -> Result<Running, InvalidArguments> + Send + Sync;
 
-/// Why arguments do not fit, in words for whoever wrote them.
+/// Why arguments do not fit, in words for whoever wrote them, and the call that brought them.
 #[derive(Debug)]
-pub(crate) struct InvalidArguments(pub(crate) String);
+pub(crate) struct InvalidArguments {
+    pub(crate) call: Box<Call>,
+    pub(crate) problem: String,
+}
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -131,7 +134,10 @@ where
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
     let function = move |call: Call| -> Result<Running, InvalidArguments> {
-        let arguments = arguments(&call)?;
+        let arguments = match arguments(&call) {
+            Ok(arguments) => arguments,
+            Err(problem) => return Err(InvalidArguments { call: Box::new(call), problem }),
+        };
         let running = function(call, arguments);
         Ok(Box::pin(async move { running.await?.into_tool_result() }))
     };
@@ -317,12 +323,12 @@ impl TaskSupport {
     }
 }
 
-fn arguments<A: DeserializeOwned>(call: &Call) -> Result<A, InvalidArguments> {
+fn arguments<A: DeserializeOwned>(call: &Call) -> Result<A, String> {
     let raw = call.request.params.get(Member::Arguments).unwrap_or(b"{}");
     if raw.first() != Some(&b'{') {
-        return Err(InvalidArguments("arguments must be an object".to_owned()));
+        return Err("arguments must be an object".to_owned());
     }
-    serde_json::from_slice(raw).map_err(|error| InvalidArguments(error.to_string()))
+    serde_json::from_slice(raw).map_err(|error| error.to_string())
 }
 
 fn param_headers(schema: &Schema) -> Option<Arc<ParamHeaders>> {

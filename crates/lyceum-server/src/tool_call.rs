@@ -16,10 +16,11 @@ use serde::Deserialize;
 use crate::call::Call;
 use crate::error::{Capability, Fault, ToolError};
 use crate::legacy;
+use crate::refused;
 use crate::server::Server;
 use crate::since;
 use crate::tasks::{self, Owner, Task, TaskCell, run};
-use crate::tool::{InvalidArguments, Running, TaskSupport, Tool};
+use crate::tool::{Running, TaskSupport, Tool};
 use crate::tool_result::ToolResult;
 
 /// How a call is to run.
@@ -58,25 +59,29 @@ fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, 
     let name = request.params.text(Member::Name);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must say which tool"))?;
     let tool = server.0.tools.load().get(&name).cloned();
-    // Transports look for these words: some dialects report an unknown tool with another code.
-    let tool = tool.ok_or_else(|| RpcError::invalid_params(format!("Unknown tool: {name}")))?;
-    drop(name);
     let revision = cx.revision;
+    let Some(tool) = tool else {
+        let name = name.into_owned();
+        let running = refused::unknown_tool(Call::new(server.clone(), request, cx)?, name);
+        return Ok(Calling::Running { server, running, revision });
+    };
+    drop(name);
     let settled = |ending| {
         let outcome = settle(server, ending, revision).map(Outcome::json);
         Ok(Calling::Settled(Some(outcome)))
     };
     match mode(server, &tool, &request, &cx) {
-        Ok(Mode::Direct) => match tool.start(Call::new(server.clone(), request, cx)?) {
-            Ok(running) => Ok(Calling::Running { server, running, revision }),
-            Err(invalid) => settled(Err(refusal(invalid, tool.name(), revision))),
-        },
+        Ok(Mode::Direct) => {
+            let running = tool.start(Call::new(server.clone(), request, cx)?);
+            let running = running.unwrap_or_else(|invalid| {
+                refused::invalid_arguments(invalid, tool.name(), revision)
+            });
+            Ok(Calling::Running { server, running, revision })
+        }
         Ok(Mode::OnDemand) => {
             Ok(Calling::Boxed(Box::pin(async move { on_demand(server, &tool, request, cx).await })))
         }
-        Ok(Mode::Task(ttl)) => {
-            Ok(Calling::Settled(Some(start_task(server, &tool, request, cx, ttl))))
-        }
+        Ok(Mode::Task(ttl)) => start_task(server, &tool, request, cx, ttl),
         Err(error) => settled(Err(error)),
     }
 }
@@ -146,7 +151,7 @@ async fn on_demand(
     let mut running = match tool.start(call) {
         Ok(running) => running,
         Err(invalid) => {
-            let refused = Err(refusal(invalid, tool.name(), revision));
+            let refused = refused::invalid_arguments(invalid, tool.name(), revision).await;
             return settle(server, refused, revision).map(Outcome::json);
         }
     };
@@ -168,13 +173,13 @@ async fn on_demand(
 }
 
 /// Starts the function in the background.
-fn start_task(
-    server: &Server,
+fn start_task<'a>(
+    server: &'a Server,
     tool: &Tool,
     request: Request,
     cx: Context,
     ttl: Option<Duration>,
-) -> Result<Outcome, RpcError> {
+) -> Result<Calling<'a>, RpcError> {
     let revision = cx.revision;
     let owner = Owner::of(&cx);
     let cell = TaskCell::default();
@@ -182,14 +187,14 @@ fn start_task(
     let running = match tool.start(call) {
         Ok(running) => running,
         Err(invalid) => {
-            let refused = Err(refusal(invalid, tool.name(), revision));
-            return settle(server, refused, revision).map(Outcome::json);
+            let running = refused::invalid_arguments(invalid, tool.name(), revision);
+            return Ok(Calling::Running { server, running, revision });
         }
     };
     let task = server.0.tasks.create(owner, ttl)?;
     let task = cell.get_or_init(|| task);
     run(server, running, Arc::clone(task), revision);
-    Ok(created(server, task, revision))
+    Ok(Calling::Settled(Some(Ok(created(server, task, revision)))))
 }
 
 fn created(server: &Server, task: &Task, revision: Revision) -> Outcome {
@@ -214,13 +219,4 @@ fn settle(
             Fault::Rpc(error) => Err(error),
         },
     }
-}
-
-/// Arguments that do not fit: since 2025-11-25 the model is told, so that it can correct them.
-fn refusal(invalid: InvalidArguments, tool: &str, revision: Revision) -> ToolError {
-    let message = format!("Invalid arguments for {tool}: {}", invalid.0);
-    if revision >= since::ARGUMENT_ERRORS_AS_RESULTS {
-        return ToolError::new(message);
-    }
-    ToolError::rpc(RpcError::invalid_params(message))
 }

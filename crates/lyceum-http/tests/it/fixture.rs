@@ -298,7 +298,7 @@ impl Handler for Fixture {
     }
 
     fn about(&self) -> About<'_> {
-        About { name: "fixture", version: "1", description: "For tests." }
+        About { name: "fixture", version: "1", description: "For tests.", details: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) fn initialize(server: &Server, cx: &Context) -> Outcome {
     Outcome::json(object(|result| {
         result.field("protocolVersion", cx.revision.as_str());
         server.offer().write(cx.revision, result.member("capabilities"));
-        server.0.identity.write(cx.revision, result.member("serverInfo"));
+        server.0.identity.write(cx.revision, &server.schema(), result.member("serverInfo"));
         result.optional("instructions", server.0.instructions.as_ref());
     }))
 }

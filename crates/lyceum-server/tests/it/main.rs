@@ -8,6 +8,8 @@ mod talk;
 mod changes;
 // Progress and log messages.
 mod emitting;
+// What a server may decide itself: refusals, lists, what it says about its tools.
+mod hooks;
 // Behind the HTTP transport: what only shows with a real connection.
 mod http;
 // Lists: pages, cursors, things that come and go.

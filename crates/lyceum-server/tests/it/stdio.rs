@@ -109,7 +109,7 @@ impl Handler for Fixture {
     }
 
     fn about(&self) -> About<'_> {
-        About { name: "fixture", version: "0", description: "" }
+        About { name: "fixture", version: "0", description: "", details: Vec::new() }
     }
 }
 
