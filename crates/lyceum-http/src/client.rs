@@ -38,6 +38,8 @@ mod params;
 mod peer;
 mod progress;
 mod response;
+#[cfg(feature = "fetch")]
+mod safe_dialer;
 mod silence;
 mod stream;
 mod tools;
@@ -51,4 +53,8 @@ pub use limits::Limits;
 pub use listen::Subscription;
 pub use options::CallOptions;
 pub use peer::Peer;
+#[cfg(feature = "fetch")]
+pub use safe_dialer::{
+    DialError, Fetched, Network, NetworkFuture, Policy, SafeDialer, SystemNetwork,
+};
 pub use tools::Tool;
