@@ -21,5 +21,5 @@ pub use kb::{
 pub use patch::Replacement;
 pub use path::{DocPath, Prefix};
 pub use query::{Query, Term};
-pub use vector::Quantized;
+pub use vector::{Matrix, Near, Quantized};
 pub use write::{Actor, Change, Fields, Idempotency, Next, Policy, Status, Write, Written, decide};

@@ -1,0 +1,127 @@
+//! Finding the rows nearest to a query.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashSet};
+
+use super::wide::Wide;
+use super::{Entry, Matrix};
+use crate::vector::unit;
+
+/// A document near a query, by its best chunk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Near {
+    pub key: i64,
+    pub text_revision: i64,
+    /// Byte range of the chunk in the text.
+    pub start: usize,
+    pub end: usize,
+    /// Above 0, at most 1.
+    pub score: f32,
+}
+
+/// A query, prepared.
+#[derive(Debug)]
+struct Probe {
+    wide: Wide,
+    /// What the mean adds to every product.
+    offset: f32,
+    inverse_norm: f32,
+}
+
+/// Orders by score, and equal scores by key, so that the same search has the same answer.
+#[derive(Debug, PartialEq)]
+struct ByScore(Near);
+
+impl Matrix {
+    /// The `limit` documents nearest to `query`, best first; with `allow`, only those with these keys.
+    ///
+    /// Documents that point away from the query are not near, however few there are.
+    pub fn nearest(&self, query: &[f32], limit: usize, allow: Option<&HashSet<i64>>) -> Vec<Near> {
+        let Some(probe) = self.probe(query) else { return Vec::new() };
+        let mut best = Best { limit, heap: BinaryHeap::new() };
+        match allow {
+            // Few keys are looked up; many are cheaper to meet on the way.
+            Some(allow) if allow.len() < self.entries.len() / 4 => {
+                let entries = allow.iter().filter_map(|key| self.index.get(key));
+                entries.for_each(|at| best.offer(self.score(&probe, &self.entries[*at])));
+            }
+            Some(allow) => {
+                let entries = self.entries.iter().filter(|entry| allow.contains(&entry.key));
+                entries.for_each(|entry| best.offer(self.score(&probe, entry)));
+            }
+            None => self.entries.iter().for_each(|entry| best.offer(self.score(&probe, entry))),
+        }
+        best.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
+    }
+
+    fn probe(&self, query: &[f32]) -> Option<Probe> {
+        if query.len() != self.dimensions {
+            return None;
+        }
+        let mean = &self.mean.exact;
+        let centred: Vec<f32> = unit(query)?.iter().zip(mean).map(|(q, m)| q - m).collect();
+        let norm = centred.iter().map(|value| value * value).sum::<f32>().sqrt();
+        let offset = centred.iter().zip(mean).map(|(q, m)| q * m).sum();
+        (norm > 0.0).then(|| Probe {
+            wide: Wide::new(&centred),
+            offset,
+            inverse_norm: norm.recip(),
+        })
+    }
+
+    /// The document's best chunk, if any is near.
+    fn score(&self, probe: &Probe, entry: &Entry) -> Option<Near> {
+        let mut best = (0.0, entry.last);
+        for at in entry.first..entry.last {
+            let row = &self.rows[at];
+            let product = row.scale * probe.wide.dot(self.values_of(at)) - probe.offset;
+            let score = product * row.inverse_norm * probe.inverse_norm;
+            if score > best.0 {
+                best = (score, at);
+            }
+        }
+        let (score, at) = best;
+        let row = self.rows.get(at).filter(|_| score > 0.0)?;
+        Some(Near {
+            key: entry.key,
+            text_revision: entry.text_revision,
+            start: row.start as usize,
+            end: row.end as usize,
+            // Rounding may lead a little past 1.
+            score: score.min(1.0),
+        })
+    }
+}
+
+/// The best so far, the worst of them on top.
+struct Best {
+    limit: usize,
+    heap: BinaryHeap<Reverse<ByScore>>,
+}
+
+impl Best {
+    fn offer(&mut self, near: Option<Near>) {
+        let Some(near) = near else { return };
+        if self.heap.len() < self.limit {
+            self.heap.push(Reverse(ByScore(near)));
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && ByScore(near) > worst.0
+        {
+            *worst = Reverse(ByScore(near));
+        }
+    }
+}
+
+impl Eq for ByScore {}
+
+impl Ord for ByScore {
+    fn cmp(&self, other: &ByScore) -> Ordering {
+        self.0.score.total_cmp(&other.0.score).then(other.0.key.cmp(&self.0.key))
+    }
+}
+
+impl PartialOrd for ByScore {
+    fn partial_cmp(&self, other: &ByScore) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
