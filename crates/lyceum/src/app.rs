@@ -48,7 +48,7 @@ impl App {
     /// # Errors
     /// When the data directory cannot be used or the address cannot be bound.
     pub(crate) async fn start(config: Config, metrics: PrometheusHandle) -> anyhow::Result<Self> {
-        let listen = config.listen()?;
+        let listen = config.listen(false)?;
         create_private(&config.data).with_context(|| {
             format!("cannot create the data directory {}", config.data.display())
         })?;

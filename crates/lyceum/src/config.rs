@@ -9,32 +9,41 @@ use std::path::{Path, PathBuf};
 
 use lyceum_http::Limits;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
+use lyceum_kb::Policy;
 use tokio::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 mod document;
+mod embeddings;
 mod endpoint;
 mod environment;
 mod error;
 mod given;
 mod keys;
 mod limits;
+mod profile;
 mod reference;
+mod secret;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod values;
 
+#[expect(unused_imports, reason = "for the embedding client")]
+pub(crate) use embeddings::{Embeddings, OpenAi};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use environment::{CONFIG, Environment};
 pub(crate) use error::ConfigError;
 pub(crate) use given::Given;
 pub(crate) use reference::reference;
+pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
-pub(crate) use values::DialectName;
+pub(crate) use values::{DialectName, StoreKind};
 
+use endpoint::Surroundings;
 use given::Layer;
-use values::Listen;
+use settings::{DocumentSettings, IndexSettings};
+use values::{Listen, Preset};
 
 /// Everything a server needs to know before it starts.
 #[derive(Debug)]
@@ -46,6 +55,12 @@ pub(crate) struct Config {
     pub(crate) hosts: HostPolicy,
     pub(crate) origins: OriginPolicy,
     pub(crate) log: String,
+    pub(crate) store: StoreKind,
+    pub(crate) embeddings: Embeddings,
+    /// What documents may be, and which are embedded.
+    pub(crate) policy: Policy,
+    /// The names of the keys that may use the HTTP API; `None` means those no endpoint names.
+    pub(crate) rest_keys: Option<Vec<String>>,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) limits: Limits,
     pub(crate) drain: Duration,
@@ -69,8 +84,13 @@ impl Config {
 
     fn check(settings: Settings, environment: &Environment) -> Result<Self, ConfigError> {
         let listen = required(settings.listen);
-        let sse = required(settings.sse).value;
-        let dialect = settings.preset.as_ref().map(|preset| preset.value.dialect());
+        let preset = settings.preset.map(|preset| preset.value);
+        let around = Surroundings {
+            preset: preset.map(Preset::dialect),
+            sse: required(settings.sse).value,
+            public: is_public(listen.value.0),
+            environment,
+        };
         let (limits, drain) = limits::check(settings.limits);
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
@@ -78,24 +98,54 @@ impl Config {
             hosts: hosts(listen.value.0, &required(settings.hosts))?,
             origins: origins(&required(settings.origins))?,
             log: log(required(settings.log))?,
-            endpoints: endpoint::check(settings.endpoint, dialect, sse)?,
+            store: required(settings.store).value,
+            embeddings: embeddings::check(settings.embeddings, environment)?,
+            policy: policy(settings.documents, settings.index, preset),
+            rest_keys: settings.rest.keys.map(|given| given.value),
+            endpoints: endpoint::check(settings.endpoint, &around)?,
             listen,
             limits,
             drain,
         })
     }
 
-    /// The address to listen on, unless it would let strangers in and nobody accepted that.
-    pub(crate) fn listen(&self) -> Result<SocketAddr, ConfigError> {
-        if self.is_public() && !self.open_to_all {
+    /// The address to listen on, unless it would let strangers in and nobody accepted that:
+    /// `guarded` says whether there is a key to ask them for.
+    pub(crate) fn listen(&self, guarded: bool) -> Result<SocketAddr, ConfigError> {
+        if self.is_public() && !self.open_to_all && !guarded {
             return Err(ConfigError::at(&self.listen.source, refusal(self.listen.value.0)));
         }
         Ok(self.listen.value.0)
     }
 
+    /// Whether callers need a key even before the first one is made.
+    pub(crate) fn needs_keys(&self) -> bool {
+        self.is_public() && !self.open_to_all
+    }
+
     /// Whether other machines can reach the server.
     pub(crate) fn is_public(&self) -> bool {
-        !self.listen.value.0.ip().is_loopback()
+        is_public(self.listen.value.0)
+    }
+
+    /// The file with the knowledge.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.data.join("knowledge.db")
+    }
+}
+
+fn is_public(listen: SocketAddr) -> bool {
+    !listen.ip().is_loopback()
+}
+
+fn policy(documents: DocumentSettings, index: IndexSettings, preset: Option<Preset>) -> Policy {
+    let skipped = preset.map_or(&[][..], Preset::skip_prefixes);
+    Policy {
+        max_body: required(documents.max_bytes).value.get() as usize,
+        skip_prefixes: match index.skip_prefixes {
+            Some(given) => given.value,
+            None => skipped.iter().map(|&prefix| prefix.to_owned()).collect(),
+        },
     }
 }
 
@@ -106,8 +156,8 @@ fn required<T>(setting: Option<Given<T>>) -> Given<T> {
 
 fn refusal(listen: SocketAddr) -> String {
     format!(
-        "{listen} can be reached from other machines and nobody has to authenticate; listen on \
-         127.0.0.1:{port} (and put an authenticating proxy in front), or accept the risk with \
+        "{listen} can be reached from other machines and there is no API key to ask for; make one \
+         with `lyceum keys create NAME`, listen on 127.0.0.1:{port}, or serve everyone with \
          --i-know-unauthenticated",
         port = listen.port()
     )

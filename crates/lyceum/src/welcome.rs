@@ -10,7 +10,7 @@ use crate::app::App;
 /// The text.
 pub(crate) struct Welcome<'a> {
     url: String,
-    others: Vec<String>,
+    others: Vec<&'a str>,
     sse: Option<String>,
     health: String,
     metrics: String,
@@ -23,10 +23,10 @@ impl<'a> Welcome<'a> {
     /// The text for `app`, whose binary is `program`.
     pub(crate) fn new(app: &'a App, program: &'a Path) -> Self {
         let endpoints = &app.config.endpoints;
-        let mut urls = endpoints.iter().map(|endpoint| app.url(&endpoint.path));
+        let mut paths = endpoints.iter().map(|endpoint| endpoint.path.as_str());
         Self {
-            url: urls.next().unwrap_or_default(),
-            others: urls.collect(),
+            url: paths.next().map(|path| app.url(path)).unwrap_or_default(),
+            others: paths.collect(),
             sse: endpoints.iter().any(|endpoint| endpoint.http_sse).then(|| app.url("/sse")),
             health: app.url("/health"),
             metrics: app.url("/metrics"),
@@ -59,8 +59,8 @@ impl<'a> Welcome<'a> {
 impl fmt::Display for Welcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lyceum {} listens on {}", env!("CARGO_PKG_VERSION"), self.url)?;
-        for url in &self.others {
-            write!(f, "\n  and on       {url}")?;
+        if !self.others.is_empty() {
+            write!(f, "\n  and on       {}", self.others.join(" "))?;
         }
         if !self.first_start {
             return Ok(());

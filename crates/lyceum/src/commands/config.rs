@@ -17,11 +17,18 @@ pub(crate) fn run(opts: ConfigOpts, environment: &Environment) -> anyhow::Result
 fn check(opts: ServeOpts, environment: &Environment) -> Result<String, ConfigError> {
     let config = Config::load(opts.settings, opts.config.as_deref(), environment)?;
     let mut lines = vec![
-        format!("listen    {}", config.listen()?),
+        // Whether there is a key is the store's to know, and the store is not opened here.
+        format!("listen    {}", config.listen(true)?),
         format!("data      {}", config.data.display()),
     ];
     let endpoints = config.endpoints.iter().map(|endpoint| endpoint.summary());
     lines.extend(endpoints.map(|summary| format!("endpoint  {summary}")));
+    if config.needs_keys() {
+        lines.push(
+            "note      starts only with an API key; make one with lyceum keys create NAME"
+                .to_owned(),
+        );
+    }
     let strangers = environment.strangers();
     let note = |name: &&str| format!("note      {name} is set but is not a setting");
     lines.extend(strangers.iter().map(note));

@@ -2,23 +2,37 @@
 
 use lyceum_http::dialect::Dialect;
 
+use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::given::Given;
+use crate::config::profile::{PROFILES, Profile};
+use crate::config::secret::Secret;
 use crate::config::settings::EndpointSettings;
 use crate::config::values::Glob;
+
+/// The place of a secret in a path.
+const TOKEN: &str = "{token}";
 
 /// Paths that are taken, and by what.
 const TAKEN: &[(&str, &str)] = &[
     ("/", "the hub"),
     ("/health", "the health check"),
     ("/metrics", "the metrics"),
+    ("/info", "the HTTP API"),
+    ("/openapi.json", "the HTTP API"),
+    ("/documents", "the HTTP API"),
+    ("/kb", "the HTTP API"),
     ("/sse", "HTTP+SSE clients"),
     ("/messages", "HTTP+SSE clients"),
 ];
 
+/// Paths everything below which is taken too.
+const TAKEN_WHOLLY: &[&str] = &["/documents", "/kb"];
+
 /// One MCP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
+    /// With `{token}` in the place of a secret, so it can be shown to anyone.
     pub(crate) path: String,
     pub(crate) dialect: Dialect,
     pub(crate) sse: bool,
@@ -27,6 +41,22 @@ pub(crate) struct Endpoint {
     pub(crate) tools: Option<Vec<Glob>>,
     /// Whether it is served on `/sse` and `/messages` too.
     pub(crate) http_sse: bool,
+    /// The names of the keys that may enter; `None` means any.
+    pub(crate) keys: Option<Vec<String>>,
+    /// What stands in the path where clients put their token.
+    pub(crate) token: Option<Secret>,
+}
+
+/// What endpoints take from the rest of the configuration.
+#[derive(Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// The dialect of endpoints that name none.
+    pub(crate) preset: Option<Dialect>,
+    /// Whether streams are on at all.
+    pub(crate) sse: bool,
+    /// Whether other machines can reach the server.
+    pub(crate) public: bool,
+    pub(crate) environment: &'a Environment,
 }
 
 impl Endpoint {
@@ -47,22 +77,21 @@ impl Endpoint {
             let globs: Vec<String> = globs.iter().map(Glob::to_string).collect();
             line.push_str(&format!(", tools {}", globs.join(" ")));
         }
+        if let Some(keys) = &self.keys {
+            line.push_str(&format!(", keys {}", keys.join(" ")));
+        }
         line.push(')');
         line
     }
 }
 
 /// Fills in what was left out and refuses what cannot be served.
-///
-/// `preset` is the dialect of endpoints that name none, `sse` whether streams are on at all.
 pub(crate) fn check(
     settings: Vec<EndpointSettings>,
-    preset: Option<Dialect>,
-    sse: bool,
+    around: &Surroundings<'_>,
 ) -> Result<Vec<Endpoint>, ConfigError> {
-    let dialect = preset.unwrap_or_default();
     if settings.is_empty() {
-        return Ok(vec![standing(dialect, sse, preset.is_none())]);
+        return Ok(standing(around));
     }
     let mut endpoints: Vec<Endpoint> = Vec::with_capacity(settings.len());
     for settings in settings {
@@ -76,46 +105,110 @@ pub(crate) fn check(
             let message = format!("{} has http_sse already; remove it here or there", other.path);
             return Err(ConfigError::at(&http_sse.source, message));
         }
-        endpoints.push(Endpoint {
-            path: settings.path.value,
-            dialect: settings.dialect.map_or(dialect, |given| given.value.0),
-            sse: sse && settings.sse.is_none_or(|given| given.value),
-            explain: settings.explain.is_some_and(|given| given.value),
-            tools: settings.tools.map(|given| given.value),
-            http_sse: settings.http_sse.is_some_and(|given| given.value),
-        });
+        endpoints.push(configured(settings, around)?);
     }
     Ok(endpoints)
 }
 
-/// The endpoint of a server nobody configured.
-fn standing(dialect: Dialect, sse: bool, http_sse: bool) -> Endpoint {
-    Endpoint {
-        path: "/mcp".to_owned(),
-        dialect,
-        sse,
-        explain: false,
-        tools: None,
+/// The endpoints of a server nobody configured.
+fn standing(around: &Surroundings<'_>) -> Vec<Endpoint> {
+    let served = PROFILES.iter().filter(|profile| profile.public || !around.public);
+    let mut endpoints: Vec<Endpoint> =
+        served.map(|profile| unnamed(profile.path, Some(profile), around)).collect();
+    if let Some(first) = endpoints.first_mut() {
         // The 2024-11-05 transport is nothing but a stream.
-        http_sse: http_sse && sse,
+        first.http_sse = around.preset.is_none() && around.sse;
+    }
+    endpoints
+}
+
+/// The endpoint at `path` as it is when nothing else is said about it.
+fn unnamed(path: &str, profile: Option<&Profile>, around: &Surroundings<'_>) -> Endpoint {
+    let dialect = profile.map(|profile| profile.dialect);
+    let tools = profile.and_then(Profile::tools);
+    Endpoint {
+        path: path.to_owned(),
+        dialect: around.preset.or(dialect).unwrap_or_default(),
+        sse: around.sse,
+        explain: false,
+        tools: tools.map(|names| names.map(Glob::name).collect()),
+        http_sse: false,
+        keys: None,
+        token: None,
+    }
+}
+
+fn configured(
+    settings: EndpointSettings,
+    around: &Surroundings<'_>,
+) -> Result<Endpoint, ConfigError> {
+    let token = check_token(&settings, around.environment)?;
+    let path = settings.path.value;
+    let base = unnamed(&path, Profile::at(&path), around);
+    Ok(Endpoint {
+        dialect: settings.dialect.map_or(base.dialect, |given| given.value.0),
+        sse: base.sse && settings.sse.is_none_or(|given| given.value),
+        explain: settings.explain.is_some_and(|given| given.value),
+        tools: settings.tools.map(|given| given.value).or(base.tools),
+        http_sse: settings.http_sse.is_some_and(|given| given.value),
+        keys: settings.keys.map(|given| given.value),
+        token,
+        path,
+    })
+}
+
+/// The secret of the path, if the path has a place for one.
+fn check_token(
+    settings: &EndpointSettings,
+    environment: &Environment,
+) -> Result<Option<Secret>, ConfigError> {
+    let (env, file) = (settings.token_env.clone(), settings.token_file.clone());
+    let token = Secret::given(env, file, ["token_env", "token_file"], environment)?;
+    let path = &settings.path;
+    let wrong = |message: String| Err(ConfigError::at(&path.source, message));
+    match (path.value.contains(TOKEN), &token) {
+        (true, None) => wrong(format!("{} needs token_env or token_file as well", path.value)),
+        (false, Some(_)) => wrong(format!(
+            "{} has no place for a token; write one like \"/gpt-mcp/{{token}}/mcp\"",
+            path.value
+        )),
+        (true, Some(_)) if settings.keys.is_some() => {
+            wrong("whoever has the token may enter; remove keys, or the token".to_owned())
+        }
+        (true, Some(_)) if settings.http_sse.as_ref().is_some_and(|given| given.value) => {
+            wrong("/sse and /messages have no place for a token; remove http_sse".to_owned())
+        }
+        _ => Ok(token),
     }
 }
 
 fn check_path(path: &Given<String>) -> Result<(), ConfigError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     let value = path.value.as_str();
-    let ends_well = value.len() == 1 || !value.ends_with('/');
-    if !value.starts_with('/') || !value.bytes().all(plain) || !ends_well || value.contains("//") {
+    if !is_path(value) {
         let message = format!(
             "{value:?} is no path for an endpoint; write one like \"/mcp\": a leading slash, then \
              letters, digits, - . _ ~ and single slashes, none at the end"
         );
         return Err(ConfigError::at(&path.source, message));
     }
+    let below = |root: &str| value.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+    if TAKEN_WHOLLY.iter().any(|root| below(root)) {
+        return Err(taken(path, "the HTTP API"));
+    }
     match TAKEN.iter().find(|(taken, _)| *taken == value) {
         Some((_, by)) => Err(taken(path, by)),
         None => Ok(()),
     }
+}
+
+fn is_path(value: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let Some(rest) = value.strip_prefix('/') else { return false };
+    let is_token = |segment: &&str| *segment == TOKEN;
+    let n_tokens = rest.split('/').filter(is_token).count();
+    let good = |segment: &str| !segment.is_empty() && segment.bytes().all(plain);
+    n_tokens <= 1
+        && (value == "/" || rest.split('/').all(|segment| is_token(&segment) || good(segment)))
 }
 
 fn taken(path: &Given<String>, by: &str) -> ConfigError {

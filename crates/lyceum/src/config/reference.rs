@@ -28,14 +28,22 @@ hosts = [\"mcp.example.org\"]
 
 [[endpoint]]
 path = \"/mcp\"
+keys = [\"admin\"]
 
 [[endpoint]]
-path = \"/mcp-gpt\"
-dialect = \"agent-data\"
-tools = [\"echo\"]
+path = \"/gpt-mcp/{token}/mcp\"
+token_file = \"/etc/lyceum/gpt.token\"
 
-[limits]
-body_bytes = 1048576
+[[endpoint]]
+path = \"/search\"
+dialect = \"agent-data\"
+tools = [\"search_*\", \"get_document\"]
+
+[embeddings]
+kind = \"openai\"
+url = \"https://api.openai.com/v1\"
+model = \"text-embedding-3-small\"
+key_env = \"OPENAI_API_KEY\"
 ```
 ";
 
@@ -44,8 +52,8 @@ pub(crate) fn reference() -> String {
     let mut out = HEAD.to_owned();
     let defaults: Value = toml::from_str(super::document::DEFAULTS).expect("defaults are TOML");
     let flags = ServeOpts::augment_args(clap::Command::new("serve"));
-    let (limits, plain): (Vec<Key>, Vec<Key>) =
-        keys().into_iter().partition(|key| key.path.starts_with("limits."));
+    let (nested, plain): (Vec<Key>, Vec<Key>) =
+        keys().into_iter().partition(|key| key.path.contains('.'));
     let (tables, plain): (Vec<Key>, Vec<Key>) =
         plain.into_iter().partition(|key| key.kind == Kind::Tables);
     section(&mut out, "Settings", &plain, &defaults, &flags);
@@ -62,8 +70,15 @@ pub(crate) fn reference() -> String {
             );
         }
     }
-    section(&mut out, "`[limits]`", &limits, &defaults, &flags);
+    for group in nested.chunk_by(|one, other| table(&one.path) == table(&other.path)) {
+        section(&mut out, &format!("`[{}]`", table(&group[0].path)), group, &defaults, &flags);
+    }
     out
+}
+
+/// The table a dotted key stands in.
+fn table(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 fn section(out: &mut String, title: &str, keys: &[Key], defaults: &Value, flags: &clap::Command) {
@@ -72,7 +87,7 @@ fn section(out: &mut String, title: &str, keys: &[Key], defaults: &Value, flags:
         let name = key.path.rsplit('.').next().unwrap_or(&key.path);
         let _ = write!(out, "\n### `{name}`\n\n{}\n\n", key.description);
         let _ = write!(out, "{}; `{}`", kind(key.kind), key.variable());
-        if let Some(flag) = flags.get_arguments().find(|flag| flag.get_id() == name) {
+        if let Some(flag) = flags.get_arguments().find(|flag| *flag.get_id() == *key.path) {
             let _ = write!(out, "; `{}`", flag_text(flag));
         }
         match lookup(defaults, &key.path) {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::given::{Given, layer};
-use crate::config::values::{DialectName, Glob, Listen, Preset};
+use crate::config::values::{DialectName, EmbeddingKind, Glob, Listen, Preset, StoreKind};
 
 /// A count or a number of seconds; zero would mean a server that serves nothing.
 pub(crate) type Positive = NonZeroU32;
@@ -29,8 +29,9 @@ pub(crate) struct Settings {
     pub(crate) data: Option<Given<PathBuf>>,
 
     /// Whose habits to serve: `strict` (what the official SDKs' servers demand), `agent-data`,
-    /// `knox`. It sets the dialect of every endpoint that names none. Without a preset, `/mcp` is
-    /// `standard` and 2024-11-05 clients find `/sse` and `/messages`.
+    /// `knox`. It sets the dialect of every endpoint that names none; `agent-data` also sets
+    /// `index.skip_prefixes`. Without a preset, `/mcp` and `/mcp-readonly` are `standard`, `/mcp-gpt`
+    /// and `/mcp-gpt-full` are `agent-data`, and 2024-11-05 clients find `/sse` and `/messages`.
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Given<Preset>>,
 
@@ -45,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) log: Option<Given<String>>,
 
     /// Serve anyone who can reach a public address, without any credentials. Without it, an
-    /// address beyond loopback is refused.
+    /// address beyond loopback is refused until there is an API key (`lyceum keys create NAME`).
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub(crate) i_know_unauthenticated: Option<Given<bool>>,
 
@@ -59,7 +60,34 @@ pub(crate) struct Settings {
     #[arg(skip)]
     pub(crate) origins: Option<Given<Vec<String>>>,
 
-    /// The MCP endpoints. Without any: one on `/mcp`.
+    /// Where knowledge is kept: `sqlite`, a file in the data directory.
+    #[arg(skip)]
+    pub(crate) store: Option<Given<StoreKind>>,
+
+    /// How texts become vectors.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) embeddings: EmbeddingSettings,
+
+    /// What gets vectors.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) index: IndexSettings,
+
+    /// What documents may be.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) documents: DocumentSettings,
+
+    /// The HTTP API beside MCP.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) rest: RestSettings,
+
+    /// The MCP endpoints. Without any: the profiles `/mcp` (all tools), `/mcp-readonly` (the five
+    /// that read), `/mcp-gpt` (those and upload, update, patch) and, on loopback only,
+    /// `/mcp-gpt-full` (all). An endpoint at the path of a profile has its tools and dialect unless
+    /// it names its own.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) endpoint: Vec<EndpointSettings>,
@@ -79,6 +107,11 @@ layer!(Settings {
     i_know_unauthenticated,
     hosts,
     origins,
+    store,
+    embeddings,
+    index,
+    documents,
+    rest,
     endpoint,
     limits,
 });
@@ -87,7 +120,8 @@ layer!(Settings {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndpointSettings {
-    /// Where it is served, e.g. `/mcp`.
+    /// Where it is served, e.g. `/mcp`. One segment may be `{token}`: a secret that clients have in
+    /// their URL, for those that cannot send a header.
     pub(crate) path: Given<String>,
     /// Its manners: `standard`, `agent-data`, `knox`, `turul` or `strict`. Without it: what the
     /// preset says.
@@ -97,14 +131,87 @@ pub(crate) struct EndpointSettings {
     /// Whether responses say in `Lyceum-Decision` why they have the form they have. Without it:
     /// no.
     pub(crate) explain: Option<Given<bool>>,
-    /// The tools it offers, as names or globs (`search_*`). Without it: all.
+    /// The tools it offers, as names or globs (`search_*`). Without it: those of the profile at this
+    /// path, else all.
     pub(crate) tools: Option<Given<Vec<Glob>>>,
     /// Whether 2024-11-05 clients reach it on `/sse` and `/messages` too; at most one endpoint can
     /// have them. Without it: no.
     pub(crate) http_sse: Option<Given<bool>>,
+    /// The names of the API keys that may enter; others are refused (403). Without it: any key, and
+    /// on loopback nobody needs one until the first key is made.
+    pub(crate) keys: Option<Given<Vec<String>>>,
+    /// The environment variable with the secret for `{token}`: 16 or more letters, digits, `-`, `_`.
+    pub(crate) token_env: Option<Given<String>>,
+    /// The file with the secret for `{token}`, of mode 0600. It is read again when it changes, so
+    /// writing a new secret into it is all a rotation takes.
+    pub(crate) token_file: Option<Given<PathBuf>>,
 }
 
-layer!(EndpointSettings { path, dialect, sse, explain, tools, http_sse });
+layer!(EndpointSettings {
+    path,
+    dialect,
+    sse,
+    explain,
+    tools,
+    http_sse,
+    keys,
+    token_env,
+    token_file,
+});
+
+/// Which model embeds.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EmbeddingSettings {
+    /// What embeds: `static` (compiled in, offline) or `openai` (any service that speaks its
+    /// protocol).
+    pub(crate) kind: Option<Given<EmbeddingKind>>,
+    /// The base address of the service, e.g. `https://api.openai.com/v1`; `/embeddings` is appended.
+    pub(crate) url: Option<Given<String>>,
+    /// The model to ask the service for.
+    pub(crate) model: Option<Given<String>>,
+    /// The length of vectors to ask for. Without it: the model's own.
+    pub(crate) dimensions: Option<Given<Positive>>,
+    /// The environment variable with the service's key.
+    pub(crate) key_env: Option<Given<String>>,
+    /// The file with the service's key, of mode 0600.
+    pub(crate) key_file: Option<Given<PathBuf>>,
+}
+
+layer!(EmbeddingSettings { kind, url, model, dimensions, key_env, key_file });
+
+/// Which documents are embedded.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IndexSettings {
+    /// Documents under these prefixes get no vectors; words still find them. Without it: none, or
+    /// `operations/tasks/comments/` and `registries/` under the preset `agent-data`.
+    pub(crate) skip_prefixes: Option<Given<Vec<String>>>,
+}
+
+layer!(IndexSettings { skip_prefixes });
+
+/// What documents may be.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DocumentSettings {
+    /// Bytes of a document's text; a longer one is refused.
+    pub(crate) max_bytes: Option<Given<Positive>>,
+}
+
+layer!(DocumentSettings { max_bytes });
+
+/// The HTTP API beside MCP.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestSettings {
+    /// The names of the API keys that may use `/documents`, `/kb`, `/info`, `/metrics` and
+    /// `/openapi.json`; others are refused (403). Without it: every key that no endpoint's `keys`
+    /// names, because a key made for one endpoint is for that endpoint.
+    pub(crate) keys: Option<Given<Vec<String>>>,
+}
+
+layer!(RestSettings { keys });
 
 /// Bounds, for the whole server.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

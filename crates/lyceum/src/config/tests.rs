@@ -18,7 +18,7 @@ fn load(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Config
     let cli = Cli::parse_from([&["lyceum"], flags].concat());
     let environment = Environment::made_of(&[&[HOME], variables].concat());
     Config::load(cli.serve.settings, Some(&path), &environment).and_then(|config| {
-        config.listen()?;
+        config.listen(false)?;
         Ok(config)
     })
 }
@@ -38,7 +38,8 @@ fn bad_files_are_refused_with_line_and_fix() {
         (
             "lisen = \"127.0.0.1:1\"",
             "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
-             `log`, `i_know_unauthenticated`, `hosts`, `origins`, `endpoint`, `limits`",
+             `log`, `i_know_unauthenticated`, `hosts`, `origins`, `store`, `embeddings`, `index`, \
+             `documents`, `rest`, `endpoint`, `limits`",
         ),
         (
             "\nlisten = \"8808\"",
@@ -48,9 +49,9 @@ fn bad_files_are_refused_with_line_and_fix() {
         ("\n\nlisten = 8808", "lyceum.toml:3: invalid type: integer `8808`, expected a string"),
         (
             "listen = \"0.0.0.0:80\"",
-            "lyceum.toml:1: 0.0.0.0:80 can be reached from other machines and nobody has to \
-             authenticate; listen on 127.0.0.1:80 (and put an authenticating proxy in front), or \
-             accept the risk with --i-know-unauthenticated",
+            "lyceum.toml:1: 0.0.0.0:80 can be reached from other machines and there is no API key \
+             to ask for; make one with `lyceum keys create NAME`, listen on 127.0.0.1:80, or serve \
+             everyone with --i-know-unauthenticated",
         ),
         (
             "preset = \"lax\"",
@@ -65,7 +66,7 @@ fn bad_files_are_refused_with_line_and_fix() {
         (
             "[[endpoint]]\npath = \"/a\"\nsee = true",
             "lyceum.toml:3: unknown key `see`, expected one of `path`, `dialect`, `sse`, `explain`, \
-             `tools`, `http_sse`",
+             `tools`, `http_sse`, `keys`, `token_env`, `token_file`",
         ),
         (
             "[[endpoint]]\npath = \"mcp\"",
@@ -104,11 +105,112 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lyceum.toml:1: \"app.example.org\" is not an origin such as https://app.example.com",
         ),
         ("data = \"\"", "lyceum.toml:1: data is empty; name a directory"),
+        (
+            "store = \"postgres://u:p@db/x\"",
+            "lyceum.toml:1: the only store so far is \"sqlite\", a file in the data directory",
+        ),
+        (
+            "[embeddings]\nkind = \"magic\"",
+            "lyceum.toml:2: unknown embeddings \"magic\"; write one of static, openai",
+        ),
+        (
+            "[embeddings]\nkind = \"openai\"\nmodel = \"m\"",
+            "lyceum.toml:2: kind = \"openai\" needs url, such as \"https://api.openai.com/v1\", as \
+             well",
+        ),
+        (
+            "[embeddings]\nmodel = \"m\"",
+            "lyceum.toml:2: the static model needs no url and no model; write kind = \"openai\" to \
+             use them",
+        ),
+        (
+            "[embeddings]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://u:p@h/v1\"",
+            "lyceum.toml:4: url must be http://HOST… or https://HOST… without a user in it; give the \
+             key with key_env or key_file",
+        ),
+        (
+            "[embeddings]\nkey_env = \"A\"\nkey_file = \"b\"",
+            "lyceum.toml:2: key_env and key_file are both given; keep one",
+        ),
         ("sse = yes", "lyceum.toml:1: string values must be quoted, expected literal string"),
     ];
     for (file, expected) in rows {
         assert_eq!(refused(file, &[], &[]), *expected, "{file}");
     }
+}
+
+#[test]
+fn tokens_have_a_place_and_a_source() {
+    let rows: &[(&str, &str)] = &[
+        (
+            "path = \"/g/{token}/mcp\"",
+            "lyceum.toml:2: /g/{token}/mcp needs token_env or token_file as well",
+        ),
+        (
+            "path = \"/g\"\ntoken_file = \"t\"",
+            "lyceum.toml:2: /g has no place for a token; write one like \"/gpt-mcp/{token}/mcp\"",
+        ),
+        (
+            "path = \"/g/{token}\"\ntoken_env = \"NOWHERE\"",
+            "lyceum.toml:3: the environment variable NOWHERE is empty or not set",
+        ),
+        (
+            "path = \"/g/{token}\"\ntoken_file = \"t\"\nkeys = [\"a\"]",
+            "lyceum.toml:2: whoever has the token may enter; remove keys, or the token",
+        ),
+        (
+            "path = \"/g/{token}\"\ntoken_file = \"t\"\nhttp_sse = true",
+            "lyceum.toml:2: /sse and /messages have no place for a token; remove http_sse",
+        ),
+        (
+            "path = \"/documents/mine\"",
+            "lyceum.toml:2: /documents/mine belongs to the HTTP API; choose another path",
+        ),
+    ];
+    for (endpoint, expected) in rows {
+        assert_eq!(refused(&format!("[[endpoint]]\n{endpoint}"), &[], &[]), *expected);
+    }
+    for path in ["/{token}/{token}", "/a{token}", "/{Token}"] {
+        let file = format!("[[endpoint]]\npath = \"{path}\"\ntoken_file = \"t\"");
+        assert!(refused(&file, &[], &[]).contains("is no path for an endpoint"), "{path}");
+    }
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let file = "[[endpoint]]\npath = \"/gpt-mcp/{token}/mcp\"\ntoken_env = \"T\"\n\
+                [embeddings]\nkind = \"openai\"\nurl = \"http://h/v1/\"\nmodel = \"m\"\nkey_env = \"K\"";
+    let config = load(file, &[("T", "canary-token"), ("K", "canary-key")], &[]).unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("canary"), "{shown}");
+    let Embeddings::OpenAi(openai) = &config.embeddings else { panic!("{shown}") };
+    assert_eq!(&*openai.key.as_ref().unwrap().read().unwrap(), "canary-key");
+    assert_eq!(openai.url, "http://h/v1");
+}
+
+#[test]
+fn endpoints_start_from_the_profile_at_their_path() {
+    let file = "[[endpoint]]\npath = \"/mcp-readonly\"\nkeys = [\"a\"]\n\
+                [[endpoint]]\npath = \"/gpt-mcp/{token}/mcp\"\ntoken_env = \"T\"\n\
+                [[endpoint]]\npath = \"/mine\"";
+    let config = load(file, &[("T", "t")], &[]).unwrap();
+    let can = |endpoint: usize, tool: &str| config.endpoints[endpoint].offers(tool);
+    let seen = [0, 1, 2]
+        .map(|at| (can(at, "batch_read"), can(at, "patch_document"), can(at, "delete_document")));
+    assert_eq!(seen, [(true, false, false), (true, true, false), (true, true, true)]);
+    let dialects = config.endpoints.iter().map(|endpoint| endpoint.dialect);
+    let expected = [Dialect::Standard, Dialect::AgentData, Dialect::Standard];
+    assert_eq!(dialects.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn skipped_prefixes_follow_the_preset_until_named() {
+    let skipped = |file: &str, flags: &[&str]| load(file, &[], flags).unwrap().policy.skip_prefixes;
+    assert!(skipped("", &[]).is_empty());
+    let agent_data = ["--preset", "agent-data"];
+    assert_eq!(skipped("", &agent_data), ["operations/tasks/comments/", "registries/"]);
+    assert_eq!(skipped("[index]\nskip_prefixes = [\"x/\"]", &agent_data), ["x/"]);
+    assert!(skipped("[index]\nskip_prefixes = []", &agent_data).is_empty());
 }
 
 #[test]
@@ -134,9 +236,9 @@ fn bad_variables_are_refused_by_name() {
         (
             "LYCEUM_LISTEN",
             "[::]:8808",
-            "LYCEUM_LISTEN: [::]:8808 can be reached from other machines and nobody has to \
-             authenticate; listen on 127.0.0.1:8808 (and put an authenticating proxy in front), or \
-             accept the risk with --i-know-unauthenticated",
+            "LYCEUM_LISTEN: [::]:8808 can be reached from other machines and there is no API key \
+             to ask for; make one with `lyceum keys create NAME`, listen on 127.0.0.1:8808, or serve \
+             everyone with --i-know-unauthenticated",
         ),
     ];
     for (name, value, expected) in rows {
@@ -154,12 +256,24 @@ fn missing_file_is_refused() {
 #[test]
 fn nothing_set_serves_mcp_to_every_client_on_loopback() {
     let config = load("", &[], &[]).unwrap();
-    assert_eq!(config.listen().unwrap().to_string(), "127.0.0.1:8808");
+    assert_eq!(config.listen(false).unwrap().to_string(), "127.0.0.1:8808");
     assert_eq!(config.data, PathBuf::from("/nobody/.local/share/lyceum"));
     let summary: Vec<String> = config.endpoints.iter().map(Endpoint::summary).collect();
-    assert_eq!(summary, ["/mcp (standard, also on /sse and /messages)"]);
+    let reading =
+        "search_knowledge list_documents get_document get_document_for_rewrite batch_read";
+    let expected = [
+        "/mcp (standard, also on /sse and /messages)".to_owned(),
+        format!("/mcp-readonly (standard, tools {reading})"),
+        format!(
+            "/mcp-gpt (agent-data, tools {reading} upload_document update_document patch_document)"
+        ),
+        "/mcp-gpt-full (agent-data)".to_owned(),
+    ];
+    assert_eq!(summary, expected);
+    assert_eq!(config.policy.max_body, 4 << 20);
+    assert_eq!(config.embeddings, Embeddings::Static);
     let limits = Limits::default();
-    assert_eq!(config.limits.body_bytes, limits.body_bytes);
+    assert_eq!(config.limits.body_bytes, 16 << 20);
     assert_eq!(config.limits.session_lifetime, limits.session_lifetime);
     assert_eq!(config.limits.replay_bytes, limits.replay_bytes);
 }
@@ -169,7 +283,7 @@ fn later_layers_cover_earlier_ones() {
     let file = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nsse = true\n[limits]\nsessions = 7";
     let variables = [("LYCEUM_LISTEN", "127.0.0.1:2"), ("LYCEUM_DATA", "/variable")];
     let config = load(file, &variables, &["--listen", "127.0.0.1:3", "--no-sse"]).unwrap();
-    assert_eq!(config.listen().unwrap().port(), 3);
+    assert_eq!(config.listen(false).unwrap().port(), 3);
     assert_eq!(config.data, PathBuf::from("/variable"));
     assert!(!config.endpoints[0].sse);
     assert_eq!(config.limits.sessions, 7);
@@ -208,9 +322,13 @@ fn presets_set_the_dialect_of_endpoints_that_name_none() {
         let config = load(file, &[], flags).unwrap();
         config.endpoints.iter().map(Endpoint::summary).collect::<Vec<_>>().join("; ")
     };
-    assert_eq!(summary("", &["--preset", "strict"]), "/mcp (strict)");
-    assert_eq!(summary("", &["--preset", "agent-data"]), "/mcp (agent-data)");
-    assert_eq!(summary("", &["--preset", "knox"]), "/mcp (knox)");
+    for preset in ["strict", "agent-data", "knox"] {
+        let config = load("", &[], &["--preset", preset]).unwrap();
+        assert_eq!(config.endpoints.len(), 4);
+        for endpoint in &config.endpoints {
+            assert_eq!(endpoint.dialect.as_str(), preset, "{}", endpoint.path);
+        }
+    }
     let file = "[[endpoint]]\npath = \"/a\"\n[[endpoint]]\npath = \"/b\"\ndialect = \"turul\"";
     assert_eq!(summary(file, &["--preset", "strict"]), "/a (strict); /b (turul)");
     assert_eq!(summary(file, &["--no-sse"]), "/a (standard, JSON only); /b (turul, JSON only)");
@@ -219,7 +337,10 @@ fn presets_set_the_dialect_of_endpoints_that_name_none() {
 #[test]
 fn public_address_needs_consent() {
     let consent = ["--listen", "0.0.0.0:80", "--i-know-unauthenticated"];
-    assert!(load("", &[], &consent).unwrap().is_public());
+    let open = load("", &[], &consent).unwrap();
+    assert!(open.is_public() && !open.needs_keys());
+    let paths = open.endpoints.iter().map(|endpoint| endpoint.path.as_str());
+    assert_eq!(paths.collect::<Vec<_>>(), ["/mcp", "/mcp-readonly", "/mcp-gpt"]);
     assert!(load("", &[], &["--listen", "[::1]:80"]).is_ok());
     assert!(
         refused("", &[], &["--listen", "10.0.0.1:80"]).starts_with("command line: 10.0.0.1:80")

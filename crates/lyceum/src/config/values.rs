@@ -28,6 +28,22 @@ pub(crate) enum Preset {
     Knox,
 }
 
+/// Where knowledge is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    /// A file in the data directory.
+    Sqlite,
+}
+
+/// What turns texts into vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EmbeddingKind {
+    /// The model that is compiled in.
+    Static,
+    /// A service that speaks OpenAI's protocol.
+    OpenAi,
+}
+
 /// A name with `*` for any run of characters and `?` for any one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob(String);
@@ -41,9 +57,22 @@ impl Preset {
             Self::Knox => Dialect::Knox,
         }
     }
+
+    /// What the indexer skips unless the operator says otherwise.
+    pub(crate) fn skip_prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::AgentData => &["operations/tasks/comments/", "registries/"],
+            Self::Strict | Self::Knox => &[],
+        }
+    }
 }
 
 impl Glob {
+    /// A glob that matches `name` only, which must hold no `*` and no `?`.
+    pub(crate) fn name(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     /// Whether `name` fits. Linear in `name` times the number of stars.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let (glob, name): (Vec<char>, Vec<char>) =
@@ -110,6 +139,32 @@ impl FromStr for Preset {
     }
 }
 
+impl FromStr for StoreKind {
+    type Err = String;
+
+    /// What was written is not repeated: the address of a database may hold a password.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sqlite" => Ok(Self::Sqlite),
+            _ => {
+                Err("the only store so far is \"sqlite\", a file in the data directory".to_owned())
+            }
+        }
+    }
+}
+
+impl FromStr for EmbeddingKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "static" => Ok(Self::Static),
+            "openai" => Ok(Self::OpenAi),
+            _ => Err(format!("unknown embeddings {text:?}; write one of static, openai")),
+        }
+    }
+}
+
 impl FromStr for Glob {
     type Err = String;
 
@@ -151,7 +206,7 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Listen, DialectName, Preset, Glob);
+from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, Glob);
 
 #[cfg(test)]
 mod tests {

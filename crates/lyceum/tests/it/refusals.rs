@@ -16,7 +16,7 @@ async fn public_address_without_consent_is_refused_with_the_fix() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().join("data");
     let flags = ["--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()];
-    check(&flags, 78, "accept the risk with --i-know-unauthenticated").await;
+    check(&flags, 78, "lyceum keys create NAME").await;
     assert!(!data.exists(), "nothing was touched");
 }
 

@@ -19,6 +19,7 @@ async fn first_start_says_how_to_go_on_and_later_ones_only_where() {
     first.ended().await;
     insta::assert_snapshot!(redacted(&first, data.path()), @r#"
     lyceum VERSION listens on http://ADDRESS/mcp
+      and on       /mcp-readonly /mcp-gpt /mcp-gpt-full
       and on       http://ADDRESS/sse for clients of 2024-11-05
       watch        http://ADDRESS/health http://ADDRESS/metrics
       data         DATA
@@ -35,7 +36,10 @@ async fn first_start_says_how_to_go_on_and_later_ones_only_where() {
     let mut second = Lyceum::start(data.path(), &[]).await;
     second.terminate().await;
     second.ended().await;
-    insta::assert_snapshot!(redacted(&second, data.path()), @"lyceum VERSION listens on http://ADDRESS/mcp");
+    insta::assert_snapshot!(redacted(&second, data.path()), @"
+    lyceum VERSION listens on http://ADDRESS/mcp
+      and on       /mcp-readonly /mcp-gpt /mcp-gpt-full
+    ");
 }
 
 #[tokio::test]
@@ -67,6 +71,9 @@ async fn config_check_says_what_would_be_served() {
     listen    127.0.0.1:8808
     data      here
     endpoint  /mcp (strict, JSON only)
+    endpoint  /mcp-readonly (strict, JSON only, tools search_knowledge list_documents get_document get_document_for_rewrite batch_read)
+    endpoint  /mcp-gpt (strict, JSON only, tools search_knowledge list_documents get_document get_document_for_rewrite batch_read upload_document update_document patch_document)
+    endpoint  /mcp-gpt-full (strict, JSON only)
     ok
     ");
 }
