@@ -6,6 +6,8 @@ mod document;
 pub mod embed;
 mod error;
 mod kb;
+mod lines;
+mod outline;
 mod patch;
 mod path;
 mod query;
@@ -18,6 +20,8 @@ pub use error::{Code, Error, Result};
 pub use kb::{
     Changed, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult, Snippet,
 };
+pub use lines::Lines;
+pub use outline::{Heading, Outline};
 pub use patch::Replacement;
 pub use path::{DocPath, Prefix};
 pub use query::{Query, Term};

@@ -142,7 +142,7 @@ fn removed_rows_are_reclaimed() {
 #[test]
 fn products_do_not_overflow_at_any_length() {
     for dimensions in [1, 31, 32, 33, 256, 512, 3_072, 8_192] {
-        let rows = vec![vec![1.0; dimensions], vec![-1.0; dimensions]];
+        let rows = [vec![1.0; dimensions], vec![-1.0; dimensions]];
         let matrix = matrix(&[(1, &[&rows[0]]), (2, &[&rows[1]])]);
         let near = matrix.nearest(&rows[0], 5, None);
         assert_eq!(keys(&near), [1]);
