@@ -15,8 +15,8 @@ use crate::accept::is_token;
 mod tests;
 
 /// What a page may send beside the headers it may always send.
-const ALLOWED_HEADERS: &str = "authorization, content-type, accept, mcp-session-id, \
-    mcp-protocol-version, last-event-id, mcp-method, mcp-name, x-request-id";
+const ALLOWED_HEADERS: &str = "authorization, x-api-key, content-type, accept, \
+    mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name, x-request-id";
 
 /// What a page may read beside the headers it may always read.
 const EXPOSED_HEADERS: HeaderValue =

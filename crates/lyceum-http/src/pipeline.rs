@@ -34,6 +34,8 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DECISION: HeaderName = HeaderName::from_static("lyceum-decision");
 
+const UNAUTHORIZED: ErrorCode = ErrorCode(-32000);
+
 /// The longest request id taken over from a client.
 const MAX_REQUEST_ID: usize = 128;
 
@@ -295,8 +297,10 @@ pub(crate) fn refused(refusal: &Refusal) -> Reply {
     answer::json(status, refusal.body())
 }
 
+/// Not let in. The code is the one clients of agent-data know; the revisions prescribe none.
 fn unauthorized(no: &Unauthorized) -> Reply {
-    let mut reply = plain_error(no.status, no.message.clone());
+    let error = RpcError::new(UNAUTHORIZED, no.message.clone());
+    let mut reply = answer::error(no.status, None, &error);
     if let Some(challenge) = &no.challenge {
         reply.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
     }

@@ -19,13 +19,17 @@ use crate::pipeline::plain_error;
 /// What answers one path.
 type Route<B> = Arc<dyn Fn(Request<B>) -> ResponseFuture + Send + Sync>;
 
+/// Whether a path is meant.
+type Matches = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// A tower service of several endpoints, each at its own path. Other paths are 404.
 ///
 /// Paths match exactly: there is no prefix, no trailing slash and no percent-decoding to disagree
-/// about with a proxy in front.
+/// about with a proxy in front. What [`Site::matching`] adds is asked last.
 pub struct Site<B> {
     /// A handful at most, so looking through them beats hashing.
     routes: Arc<[(Box<str>, Route<B>)]>,
+    matching: Arc<[(Matches, Route<B>)]>,
 }
 
 impl<B> Site<B>
@@ -34,7 +38,7 @@ where
 {
     /// A site where every path is 404.
     pub fn new() -> Self {
-        Self { routes: Arc::new([]) }
+        Self { routes: Arc::new([]), matching: Arc::new([]) }
     }
 
     /// Puts an endpoint at its path.
@@ -81,7 +85,20 @@ where
         self
     }
 
-    /// The paths served.
+    /// Puts a function at every path that `matches` says yes to and no exact path takes; the first
+    /// one added wins.
+    #[must_use]
+    pub fn matching(
+        mut self,
+        matches: impl Fn(&str) -> bool + Send + Sync + 'static,
+        handle: impl Fn(Request<B>) -> ResponseFuture + Send + Sync + 'static,
+    ) -> Self {
+        let added: (Matches, Route<B>) = (Arc::new(matches), Arc::new(handle));
+        self.matching = self.matching.iter().cloned().chain([added]).collect();
+        self
+    }
+
+    /// The exact paths served.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|(path, _)| &**path)
     }
@@ -98,7 +115,7 @@ where
 
 impl<B> Clone for Site<B> {
     fn clone(&self) -> Self {
-        Self { routes: Arc::clone(&self.routes) }
+        Self { routes: Arc::clone(&self.routes), matching: Arc::clone(&self.matching) }
     }
 }
 
@@ -122,8 +139,12 @@ where
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let path = request.uri().path();
-        match self.routes.iter().find(|(known, _)| &**known == path) {
-            Some((_, route)) => route(request),
+        let exact = self.routes.iter().find(|(known, _)| &**known == path).map(|(_, route)| route);
+        let route = exact.or_else(|| {
+            self.matching.iter().find(|(matches, _)| matches(path)).map(|(_, route)| route)
+        });
+        match route {
+            Some(route) => route(request),
             None => Box::pin(async { Ok(plain_error(StatusCode::NOT_FOUND, "Not Found")) }),
         }
     }

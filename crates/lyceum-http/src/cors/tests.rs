@@ -43,7 +43,7 @@ fn answers_reflect_the_origin_and_show_our_headers() {
 #[test]
 fn preflights_allow_what_clients_send() {
     insta::assert_snapshot!(preflight(&[]), @r"
-    access-control-allow-headers: authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name, x-request-id
+    access-control-allow-headers: authorization, x-api-key, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name, x-request-id
     access-control-allow-methods: GET, POST, DELETE
     access-control-allow-origin: https://app.example.com
     access-control-max-age: 7200

@@ -198,11 +198,11 @@ async fn session_of_the_old_transport_is_worthless_at_the_new_endpoint_and_vice_
 #[tokio::test]
 async fn session_of_another_principal_is_404() {
     let old = Old::new(Lab::with(|endpoint| endpoint.authenticate(Bearer::shared())));
-    refused(&old.send(&sse()).await, 401, -32600, Value::Null);
+    refused(&old.send(&sse()).await, 401, -32000, Value::Null);
     let ana = sse().header("authorization", "Bearer ana");
     let (_live, address) = old.open_with(&ana).await;
     let post = Request::post(&address, rpc(1, "ping", json!({})).to_string());
-    refused(&old.send(&post).await, 401, -32600, Value::Null);
+    refused(&old.send(&post).await, 401, -32000, Value::Null);
     let bob = post.clone().header("authorization", "Bearer bob");
     refused(&old.send(&bob).await, 404, -32600, Value::Null);
     let ana = post.header("authorization", "Bearer ana");

@@ -233,7 +233,7 @@ async fn missing_token_is_401_with_a_challenge_before_parsing() {
     let [legacy, modern] = both_eras();
     for request in [legacy, modern, bad_in_every_way, get, delete] {
         let response = lab.send(&request).await;
-        refused(&response, 401, -32600, Value::Null);
+        refused(&response, 401, -32000, Value::Null);
         assert_eq!(response.head.get("www-authenticate"), Some("Bearer"));
         assert_eq!(response.head.get("mcp-session-id"), None);
     }
@@ -245,7 +245,7 @@ async fn insufficient_scope_is_403_with_a_challenge() {
     let lab = Lab::with(|endpoint| endpoint.authenticate(Bearer::shared()));
     for request in both_eras() {
         let response = lab.send(&request.header("authorization", "Bearer weak")).await;
-        refused(&response, 403, -32600, Value::Null);
+        refused(&response, 403, -32000, Value::Null);
         let challenge: Option<&str> = response.head.get("www-authenticate");
         assert_eq!(challenge, Some(r#"Bearer error="insufficient_scope""#));
     }
