@@ -2,6 +2,7 @@
 //!
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
+mod chunk;
 mod document;
 pub mod embed;
 mod error;
@@ -15,6 +16,7 @@ pub mod store;
 mod vector;
 mod write;
 
+pub use chunk::{Chunk, chunks};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
 pub use kb::{
