@@ -36,7 +36,7 @@ pub struct Error {
 }
 
 /// The result of every fallible function of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Code {
     /// The code as clients read it.

@@ -1,8 +1,11 @@
 //! The front door: every operation of the knowledge base, on whatever store and model are configured.
 
+mod index;
 mod search;
 
 pub use search::{Explanation, Hit, Mode, Related, Search, SearchResult, Snippet};
+
+use index::Index;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ pub struct Kb {
     pub(crate) embedders: Arc<[Arc<dyn Embedder>]>,
     /// Wakes the indexer.
     pub(crate) wake: Arc<Notify>,
+    pub(crate) index: Arc<Index>,
     changes: broadcast::Sender<Changed>,
 }
 
@@ -59,6 +63,7 @@ impl Kb {
             store,
             embedders: embedders.into(),
             wake: Arc::new(Notify::new()),
+            index: Arc::default(),
             changes: broadcast::Sender::new(CHANGES),
         }
     }
@@ -133,6 +138,19 @@ impl Kb {
             return Err(Error::not_found(format!("there never was a document at {path}")));
         }
         Ok(revisions)
+    }
+
+    /// Reads the vectors, so that the first search need not go without them. An [`crate::Indexer`] does it by itself.
+    pub async fn load_vectors(&self) -> Result<()> {
+        self.index.refresh(&*self.store).await
+    }
+
+    /// Queues every document that lacks vectors of the configured model; says how many.
+    pub async fn reindex_missing(&self) -> Result<usize> {
+        let set = self.store.vector_set(self.embedders[0].fingerprint()).await?;
+        let queued = self.store.enqueue_missing(set.id).await?;
+        self.wake.notify_one();
+        Ok(queued)
     }
 
     /// A document as it was in `revision`.

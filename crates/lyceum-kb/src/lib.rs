@@ -6,6 +6,7 @@ mod chunk;
 mod document;
 pub mod embed;
 mod error;
+mod indexer;
 mod kb;
 mod lines;
 mod outline;
@@ -19,6 +20,7 @@ mod write;
 pub use chunk::{Chunk, chunks};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
+pub use indexer::Indexer;
 pub use kb::{
     Changed, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult, Snippet,
 };

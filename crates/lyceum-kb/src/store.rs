@@ -71,6 +71,9 @@ pub trait Store: Send + Sync + 'static {
     /// The set that searches use; `None` in a new store.
     async fn active_set(&self) -> Result<Option<VectorSet>>;
 
+    /// Whether `set` can take over: nothing waits for it, and of twenty documents at most one was given up.
+    async fn is_complete(&self, set: i64) -> Result<bool>;
+
     /// Makes `set` the active one and drops all others, in one transaction. Documents' status follows.
     async fn activate_set(&self, set: i64) -> Result<()>;
 

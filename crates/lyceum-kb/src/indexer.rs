@@ -1,0 +1,118 @@
+//! The worker that gives documents their vectors: outbox in, vectors out, whatever happens in between.
+//!
+//! The outbox row was committed with the write, so nothing is forgotten; a lease keeps two workers apart, and the
+//! store's revision fence makes a late answer harmless. Several indexers may run, in one process or many.
+
+mod batch;
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, interval, timeout};
+
+use crate::Result;
+use crate::embed::Embedder;
+use crate::kb::Kb;
+use crate::store::{Job, VectorSet};
+
+/// How often the outbox is looked at without being told, for writes of other processes and retries that fall due.
+const POLL: Duration = Duration::from_millis(500);
+/// How often documents that somehow lack vectors are looked for.
+const SWEEP: Duration = Duration::from_secs(15 * 60);
+/// How long a worker may take before its documents are given to another.
+const LEASE: Duration = Duration::from_secs(120);
+/// Documents taken at a time.
+const CLAIM: usize = 32;
+
+/// A running indexer; stops when dropped.
+#[derive(Debug)]
+pub struct Indexer {
+    task: JoinHandle<()>,
+}
+
+impl Indexer {
+    /// Starts indexing what is waiting and everything written from now on.
+    pub fn start(kb: Kb) -> Indexer {
+        Indexer { task: tokio::spawn(run(kb)) }
+    }
+}
+
+impl Drop for Indexer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(kb: Kb) {
+    let worker = uuid::Uuid::new_v4().to_string();
+    let mut sweep = interval(SWEEP);
+    let mut last_failure: Option<Instant> = None;
+    loop {
+        let due = tokio::select! {
+            biased;
+            _ = sweep.tick() => true,
+            _ = timeout(POLL, kb.wake.notified()) => false,
+        };
+        if let Err(error) = round(&kb, &worker, due).await {
+            // A store that is down fails every half second; once a minute is enough to know.
+            if last_failure.is_none_or(|at| at.elapsed() > Duration::from_secs(60)) {
+                tracing::warn!(%error, "the indexer cannot work; it keeps trying");
+                last_failure = Some(Instant::now());
+            }
+        }
+    }
+}
+
+/// Indexes until nothing is left, then lets searches see it.
+async fn round(kb: &Kb, worker: &str, sweep: bool) -> Result<()> {
+    for embedder in kb.embedders.iter() {
+        let Some(set) = set_to_fill(kb, embedder).await? else { continue };
+        if sweep || !kb.index.has_swept(set.id) {
+            kb.store.enqueue_missing(set.id).await?;
+            kb.index.swept(set.id);
+        }
+        while fill(kb, embedder, &set, worker).await? {
+            kb.index.refresh(&*kb.store).await?;
+        }
+        if !set.active && kb.store.is_complete(set.id).await? {
+            kb.store.activate_set(set.id).await?;
+            tracing::info!(model = set.fingerprint.0, "searches use the new model's vectors now");
+        }
+    }
+    kb.index.refresh(&*kb.store).await
+}
+
+/// The set `embedder` writes to: always for the configured model, for others only while searches use it.
+async fn set_to_fill(kb: &Kb, embedder: &Arc<dyn Embedder>) -> Result<Option<VectorSet>> {
+    let configured = Arc::ptr_eq(embedder, &kb.embedders[0]);
+    if configured {
+        return kb.store.vector_set(embedder.fingerprint()).await.map(Some);
+    }
+    let active = kb.store.active_set().await?;
+    Ok(active.filter(|set| set.fingerprint == *embedder.fingerprint()))
+}
+
+/// Takes one lot of documents and embeds it; false when there was none.
+async fn fill(
+    kb: &Kb,
+    embedder: &Arc<dyn Embedder>,
+    set: &VectorSet,
+    worker: &str,
+) -> Result<bool> {
+    let jobs = kb.store.claim(set.id, worker, CLAIM, LEASE).await?;
+    if jobs.is_empty() {
+        return Ok(false);
+    }
+    batch::index(kb, &**embedder, jobs).await?;
+    Ok(true)
+}
+
+/// How long a document that failed `attempts` times waits, and whether it is given up.
+fn retry_in(job: &Job) -> Option<Duration> {
+    /// Seconds before each further attempt, about 20 minutes in all.
+    const WAITS: [u64; 8] = [1, 2, 5, 15, 60, 120, 300, 600];
+    let seconds = WAITS.get(job.attempts as usize)?;
+    // Documents that failed together come back spread over half as long again.
+    let jitter = job.document.meta.key.unsigned_abs().wrapping_mul(0x9e37_79b9) % (seconds * 500);
+    Some(Duration::from_millis(seconds * 1000 + jitter))
+}
