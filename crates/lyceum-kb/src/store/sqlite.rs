@@ -1,1 +1,311 @@
-//! The embedded store: one SQLite file.
+//! The embedded store: one SQLite file with documents, history, words, vectors, outbox and audit trail.
+//!
+//! One thread writes ([`writer`]) and a few connections read ([`readers`]); other processes may use the same file at
+//! the same time. What each statement means is said in the module that holds it, the tables in `schema/`.
+
+mod audit;
+mod connection;
+mod documents;
+mod fault;
+mod idempotency;
+mod integrity;
+mod keys;
+mod lexical;
+mod list;
+mod outbox;
+mod readers;
+mod row;
+mod schema;
+mod search;
+mod sync;
+mod vectors;
+mod write;
+mod writer;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use self::connection::InUse;
+use self::readers::Readers;
+use self::writer::Writer;
+use super::{
+    ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, LexicalHit, ListPage, Store,
+    StoreHealth, SyncReport, VectorChange, VectorSet,
+};
+use crate::document::{Document, Meta, Millis, Revision};
+use crate::embed::Fingerprint;
+use crate::query::Query;
+use crate::write::{Change, Policy, Write, Written};
+use crate::{DocPath, Result};
+
+/// A knowledge base in one file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    // The order matters: the writer closes last and leaves one file, without a log beside it.
+    readers: Readers,
+    writer: Writer,
+    _in_use: InUse,
+}
+
+/// How much the writing thread has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterCounts {
+    pub commits: u64,
+    /// Jobs in those commits; more jobs than commits means that writers shared them.
+    pub jobs: u64,
+}
+
+impl SqliteStore {
+    /// Opens the file, makes it if it does not exist, and brings its schema up to date.
+    pub fn open(path: &Path, policy: Policy) -> Result<SqliteStore> {
+        let connection = connection::open_writer(path)?;
+        let in_use = InUse::shared(path)?;
+        Ok(SqliteStore {
+            path: path.to_owned(),
+            readers: Readers::open(path)?,
+            writer: Writer::start(connection, policy)?,
+            _in_use: in_use,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn writer_counts(&self) -> WriterCounts {
+        let (commits, jobs) = self.writer.condition().counts();
+        WriterCounts { commits, jobs }
+    }
+
+    /// Deletes the vectors of dropped sets, a few at a time.
+    async fn sweep(&self) -> Result<()> {
+        while self.writer.run(0, |batch| sync::sweep(batch)).await? {}
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn write(&self, write: Write) -> Result<Written> {
+        let bytes = size(&write);
+        self.writer.run(bytes, move |batch| write::write(batch, &write)).await?
+    }
+
+    async fn audit(&self, entry: AuditEntry) -> Result<()> {
+        self.writer.run(0, move |batch| audit::insert(batch.connection, batch.now, &entry)).await
+    }
+
+    async fn audit_trail(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditLine>> {
+        self.readers.run(move |connection| audit::trail(connection, before, limit)).await
+    }
+
+    async fn documents(&self, paths: &[DocPath]) -> Result<Vec<Option<Document>>> {
+        let paths = paths.to_vec();
+        self.readers.run(move |connection| documents::by_path(connection, &paths)).await
+    }
+
+    async fn documents_by_key(&self, keys: &[i64]) -> Result<Vec<Document>> {
+        let keys = keys.to_vec();
+        self.readers.run(move |connection| documents::by_key(connection, &keys)).await
+    }
+
+    async fn list(&self, page: &ListPage) -> Result<Vec<Meta>> {
+        let page = page.clone();
+        self.readers.run(move |connection| list::list(connection, &page)).await
+    }
+
+    async fn history(
+        &self,
+        path: &DocPath,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Revision>> {
+        let path = path.clone();
+        self.readers
+            .run(move |connection| documents::history(connection, &path, before, limit))
+            .await
+    }
+
+    async fn document_at(&self, path: &DocPath, revision: i64) -> Result<Option<Document>> {
+        let path = path.clone();
+        self.readers
+            .run(move |connection| {
+                let found = documents::revision(connection, &path, revision)?;
+                found.map(|found| found.document(connection)).transpose()
+            })
+            .await
+    }
+
+    async fn tags(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
+        let prefix = prefix.to_owned();
+        self.readers.run(move |connection| list::tags(connection, &prefix, limit)).await
+    }
+
+    async fn lexical(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<LexicalHit>> {
+        let (query, filter) = (query.clone(), filter.clone());
+        self.readers
+            .run(move |connection| search::lexical(connection, &query, &filter, limit))
+            .await
+    }
+
+    async fn matching(&self, filter: &Filter) -> Result<HashSet<i64>> {
+        let filter = filter.clone();
+        self.readers.run(move |connection| search::matching(connection, &filter)).await
+    }
+
+    async fn vector_set(&self, fingerprint: &Fingerprint) -> Result<VectorSet> {
+        if self.readers.run(sync::to_sweep).await? {
+            self.sweep().await?;
+        }
+        let fingerprint = fingerprint.clone();
+        self.writer.run(0, move |batch| vectors::set(batch.connection, &fingerprint)).await
+    }
+
+    async fn active_set(&self) -> Result<Option<VectorSet>> {
+        self.readers.run(vectors::active).await
+    }
+
+    async fn activate_set(&self, set: i64) -> Result<()> {
+        self.writer.run(0, move |batch| sync::activate(batch, set)).await?;
+        self.sweep().await
+    }
+
+    async fn enqueue_missing(&self, set: i64) -> Result<usize> {
+        let mut added = 0;
+        let mut next = Some(0);
+        while let Some(after) = next {
+            let step =
+                self.writer.run(0, move |batch| sync::enqueue_missing(batch, set, after)).await?;
+            added += step.added;
+            next = step.next;
+        }
+        Ok(added)
+    }
+
+    async fn claim(
+        &self,
+        set: i64,
+        worker: &str,
+        limit: usize,
+        lease: Duration,
+    ) -> Result<Vec<Job>> {
+        // Workers ask often and mostly for nothing; that must not keep the writer busy.
+        let due =
+            self.readers.run(move |connection| outbox::due(connection, set, now(), 1)).await?;
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let worker = worker.to_owned();
+        let leases = self
+            .writer
+            .run(0, move |batch| outbox::claim(batch, set, &worker, limit, lease))
+            .await?;
+        let keys: Vec<i64> = leases.iter().map(|lease| lease.key).collect();
+        let documents = self.documents_by_key(&keys).await?;
+        // One that was deleted since is no longer on the outbox either. Both are in the same order.
+        let mut leases = leases.into_iter();
+        let jobs = documents.into_iter().filter_map(|document| {
+            let lease = leases.find(|lease| lease.key == document.meta.key)?;
+            Some(Job { set, document, attempts: lease.attempts, lease: lease.token })
+        });
+        Ok(jobs.collect())
+    }
+
+    async fn finish(&self, job: &Job, chunks: Vec<ChunkVector>) -> Result<bool> {
+        let (n, bytes) = (chunks.len(), vectors::encode(&chunks));
+        let job = job.clone();
+        self.writer.run(bytes.len(), move |batch| vectors::finish(batch, &job, &bytes, n)).await
+    }
+
+    async fn fail(&self, job: &Job, reason: &str, retry_in: Option<Duration>) -> Result<()> {
+        let (job, reason) = (job.clone(), reason.to_owned());
+        self.writer.run(0, move |batch| outbox::fail(batch, &job, &reason, retry_in)).await
+    }
+
+    async fn vectors_after(&self, set: i64, after: i64, limit: usize) -> Result<Vec<VectorChange>> {
+        self.readers.run(move |connection| vectors::after(connection, set, after, limit)).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog> {
+        self.readers.run(|connection| outbox::backlog(connection, now())).await
+    }
+
+    async fn audit_sync(&self) -> Result<SyncReport> {
+        self.readers.run(sync::report).await
+    }
+
+    async fn cleanup_orphans(&self, dry_run: bool) -> Result<usize> {
+        if dry_run {
+            return self.readers.run(sync::count_orphans).await;
+        }
+        let mut removed = 0;
+        loop {
+            match self.writer.run(0, |batch| sync::remove_orphans(batch)).await? {
+                0 => return Ok(removed),
+                some => removed += some,
+            }
+        }
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>> {
+        self.readers.run(keys::all).await
+    }
+
+    async fn add_key(&self, key: ApiKey) -> Result<()> {
+        self.writer.run(0, move |batch| keys::add(batch.connection, &key)).await
+    }
+
+    async fn revoke_key(&self, name_or_id: &str, now: Millis) -> Result<usize> {
+        let name_or_id = name_or_id.to_owned();
+        self.writer.run(0, move |batch| keys::revoke(batch.connection, &name_or_id, now)).await
+    }
+
+    async fn health(&self) -> StoreHealth {
+        let start = Instant::now();
+        let counted = self.readers.run(integrity::count_documents).await;
+        let condition = self.writer.condition();
+        StoreHealth {
+            kind: "sqlite",
+            documents: *counted.as_ref().unwrap_or(&0),
+            read_only: condition.read_only(),
+            last_error: counted
+                .err()
+                .map(|error| error.message().to_owned())
+                .or_else(|| condition.last_error()),
+            latency: start.elapsed(),
+        }
+    }
+
+    async fn check_integrity(&self) -> Result<Vec<String>> {
+        integrity::check(&self.readers).await
+    }
+}
+
+/// The clock of everything that is stored.
+fn now() -> Millis {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX))
+}
+
+/// What a write holds in memory, roughly.
+fn size(write: &Write) -> usize {
+    match &write.change {
+        Change::Create(fields) | Change::Upsert(fields) | Change::Update(fields) => {
+            fields.body.as_ref().map_or(0, String::len)
+        }
+        Change::Patch(edits) => edits.iter().map(|edit| edit.old.len() + edit.new.len()).sum(),
+        Change::Delete | Change::Restore(_) => 0,
+    }
+}

@@ -1,0 +1,155 @@
+//! The outbox: documents whose vectors are out of date, one entry per document and set however often it changes.
+//!
+//! An entry that is leased or waits for a retry is simply not due yet. A newer write takes the lease away, so that
+//! what was made from the older text is not stored.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use super::fault::Fault;
+use super::writer::Batch;
+use crate::document::Millis;
+use crate::store::{Backlog, Job};
+
+const ENQUEUE: &str = "INSERT INTO outbox (set_id, document, queued_at, due, attempts) \
+                       SELECT id, ?1, ?2, ?2, 0 FROM vector_set WHERE state <> 'dropped' \
+                       ON CONFLICT DO UPDATE SET due = ?2, attempts = 0, lease = NULL, dead = NULL, \
+                       queued_at = CASE WHEN dead IS NULL THEN queued_at ELSE ?2 END";
+
+const DUE: &str = "SELECT document FROM outbox WHERE set_id = ?1 AND dead IS NULL AND due <= ?2 \
+                   ORDER BY due LIMIT ?3";
+
+const LEASE: &str = "UPDATE outbox SET lease = ?3, due = ?4, attempts = attempts + 1 \
+                     WHERE document = ?1 AND set_id = ?2 RETURNING attempts";
+
+const HELD: &str = "SELECT count(*) FROM outbox JOIN document ON document.key = outbox.document \
+                    WHERE outbox.document = ?1 AND outbox.set_id = ?2 AND outbox.lease = ?3 \
+                    AND document.text_revision = ?4 AND document.deleted_at IS NULL";
+
+const RETRY: &str = "UPDATE outbox SET lease = NULL, due = ?3 WHERE document = ?1 AND set_id = ?2";
+
+const BURY: &str = "UPDATE outbox SET lease = NULL, dead = ?3 WHERE document = ?1 AND set_id = ?2";
+
+const GIVEN_UP: &str = "UPDATE document SET vector_status = 'error', vector_error = ?2 \
+                        WHERE key = ?1 AND ?3 = (SELECT id FROM vector_set WHERE state = 'active')";
+
+/// The longest reason that is kept.
+const MAX_REASON: usize = 1000;
+
+/// A leased document.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) key: i64,
+    pub(super) attempts: u32,
+    pub(super) token: String,
+}
+
+/// Puts a document whose text changed on the outbox of every set.
+pub(super) fn enqueue(
+    connection: &Connection,
+    key: i64,
+    now: Millis,
+) -> std::result::Result<(), Fault> {
+    connection.prepare_cached(ENQUEUE)?.execute([key, now])?;
+    Ok(())
+}
+
+pub(super) fn remove(connection: &Connection, key: i64) -> std::result::Result<(), Fault> {
+    connection.prepare_cached("DELETE FROM outbox WHERE document = ?1")?.execute([key])?;
+    Ok(())
+}
+
+/// The documents that are due, oldest first.
+pub(super) fn due(
+    connection: &Connection,
+    set: i64,
+    now: Millis,
+    limit: usize,
+) -> std::result::Result<Vec<i64>, Fault> {
+    let mut statement = connection.prepare_cached(DUE)?;
+    let rows = statement.query_map(params![set, now, limit], |row| row.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn claim(
+    batch: &Batch<'_>,
+    set: i64,
+    worker: &str,
+    limit: usize,
+    lease: Duration,
+) -> std::result::Result<Vec<Lease>, Fault> {
+    let until = batch.now.saturating_add(millis(lease));
+    let mut statement = batch.connection.prepare_cached(LEASE)?;
+    let mut leases = Vec::new();
+    for key in due(batch.connection, set, batch.now, limit)? {
+        let token = token(worker);
+        let attempts = statement.query_row(params![key, set, token, until], |row| row.get(0))?;
+        leases.push(Lease { key, attempts, token });
+    }
+    Ok(leases)
+}
+
+/// A lease no other claim has: process, count and time together do not repeat.
+fn token(worker: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{worker}/{}/{}/{count}", std::process::id(), super::now())
+}
+
+/// Whether the job is still to be done by whoever holds it.
+pub(super) fn is_held(connection: &Connection, job: &Job) -> std::result::Result<bool, Fault> {
+    let meta = &job.document.meta;
+    let held: i64 = connection
+        .prepare_cached(HELD)?
+        .query_row(params![meta.key, job.set, job.lease, meta.text_revision], |row| row.get(0))?;
+    Ok(held > 0)
+}
+
+pub(super) fn done(connection: &Connection, job: &Job) -> std::result::Result<(), Fault> {
+    connection
+        .prepare_cached("DELETE FROM outbox WHERE document = ?1 AND set_id = ?2")?
+        .execute([job.document.meta.key, job.set])?;
+    Ok(())
+}
+
+/// Gives a job back; one that is no longer ours is left alone.
+pub(super) fn fail(
+    batch: &Batch<'_>,
+    job: &Job,
+    reason: &str,
+    retry_in: Option<Duration>,
+) -> std::result::Result<(), Fault> {
+    let (connection, key) = (batch.connection, job.document.meta.key);
+    if !is_held(connection, job)? {
+        return Ok(());
+    }
+    if let Some(wait) = retry_in {
+        let due = batch.now.saturating_add(millis(wait));
+        connection.prepare_cached(RETRY)?.execute([key, job.set, due])?;
+        return Ok(());
+    }
+    let reason: String = reason.chars().take(MAX_REASON).collect();
+    connection.prepare_cached(BURY)?.execute(params![key, job.set, reason])?;
+    connection.prepare_cached(GIVEN_UP)?.execute(params![key, reason, job.set])?;
+    Ok(())
+}
+
+pub(super) fn backlog(connection: &Connection, now: Millis) -> std::result::Result<Backlog, Fault> {
+    let count = |sql| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
+    let oldest: Option<Millis> = connection
+        .prepare_cached("SELECT min(queued_at) FROM outbox WHERE dead IS NULL")?
+        .query_row([], |row| row.get(0))?;
+    Ok(Backlog {
+        waiting: count("SELECT count(*) FROM outbox WHERE dead IS NULL")?,
+        dead: count("SELECT count(*) FROM outbox WHERE dead IS NOT NULL")?,
+        oldest: oldest.map_or(Duration::ZERO, |oldest| {
+            Duration::from_millis((now - oldest).max(0).unsigned_abs())
+        }),
+    })
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}

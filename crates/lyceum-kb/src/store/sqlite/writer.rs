@@ -1,0 +1,220 @@
+//! The one thread that writes, and group commit: what waits together is committed together.
+//!
+//! Each job runs in a savepoint, so that one that fails leaves the others alone; nobody hears anything before the one
+//! COMMIT they share is on disk.
+
+mod batch;
+mod checkpoint;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+pub(super) use batch::Batch;
+
+use super::fault::{Fault, Reach};
+use crate::{Error, Policy, Result};
+
+/// How many jobs may wait, and how many bytes of documents.
+const QUEUE: usize = 1024;
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// How much is committed at once.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// Hands work to the writing thread.
+pub(super) struct Writer {
+    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    condition: Arc<Condition>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the writing thread tells about itself.
+#[derive(Debug, Default)]
+pub(super) struct Condition {
+    read_only: Mutex<Option<String>>,
+    last_error: Mutex<Option<String>>,
+    queued_bytes: AtomicUsize,
+    commits: AtomicU64,
+    jobs: AtomicU64,
+}
+
+/// A piece of work and whoever waits for it.
+pub(super) trait Job: Send {
+    fn bytes(&self) -> usize;
+
+    fn run(&mut self, batch: &mut Batch<'_>) -> std::result::Result<(), Broken>;
+
+    /// Tells the outcome once it is certain.
+    fn reply(self: Box<Self>, committed: Result<()>);
+}
+
+/// How far a failure reaches, and what to tell about it.
+type Broken = (Reach, Error);
+
+struct Task<T, F> {
+    bytes: usize,
+    work: Option<F>,
+    answer: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection, policy: Policy) -> Result<Writer> {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let condition = Arc::new(Condition::default());
+        let shared = Arc::clone(&condition);
+        let thread = thread::Builder::new()
+            .name("kb-writer".to_owned())
+            .spawn(move || write_all(connection, jobs, &policy, &shared))
+            .map_err(|error| Error::unavailable(format!("cannot start the writer: {error}")))?;
+        Ok(Writer { queue: Some(queue), condition, thread: Some(thread) })
+    }
+
+    /// Runs `work` in the next transaction; answers when that is on disk.
+    ///
+    /// `bytes` is what the work holds in memory, roughly. Dropping the future does not undo the work.
+    pub(super) async fn run<T, F>(&self, bytes: usize, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.submit(Box::new(Task { bytes, work: Some(work), answer: None, reply }))?;
+        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store is closing")))
+    }
+
+    fn submit(&self, job: Box<dyn Job>) -> Result<()> {
+        self.condition.check_writable()?;
+        let full = || Error::unavailable("too many writes are waiting; try again in a moment");
+        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
+        let bytes = job.bytes();
+        let queued = self.condition.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // A job larger than the whole queue still gets its turn when nothing else waits.
+        let sent = if queued > 0 && queued + bytes > QUEUE_BYTES {
+            Err(full())
+        } else {
+            queue.try_send(job).map_err(|_| full())
+        };
+        if sent.is_err() {
+            self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    pub(super) fn condition(&self) -> &Condition {
+        &self.condition
+    }
+}
+
+impl Drop for Writer {
+    /// Finishes what is queued and closes the file.
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writing thread ended with a panic");
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("condition", &self.condition).finish_non_exhaustive()
+    }
+}
+
+impl Condition {
+    /// Why writes are refused until a restart, if they are.
+    pub(super) fn read_only(&self) -> Option<String> {
+        self.read_only.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Commits so far, and the jobs in them.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.commits.load(Ordering::Relaxed), self.jobs.load(Ordering::Relaxed))
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.read_only() {
+            None => Ok(()),
+            Some(why) => Err(Error::unavailable(format!("the knowledge base is read-only: {why}"))),
+        }
+    }
+
+    /// Remembers a failure; one that reaches the store ends writing.
+    fn failed(&self, reach: Reach, error: &Error) {
+        tracing::error!(error = error.message(), ?reach, "writing to the knowledge base failed");
+        let text = Some(error.message().to_owned());
+        if reach == Reach::Store {
+            self.read_only
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_with(|| format!("{}; restart the server", error.message()));
+        }
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+impl<T, F> Job for Task<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send,
+{
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn run(&mut self, batch: &mut Batch<'_>) -> std::result::Result<(), Broken> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        let (result, answer) = match work(batch) {
+            Ok(value) => (Ok(()), Ok(value)),
+            Err(fault) => {
+                let reach = fault.reach();
+                let error = fault.into_error();
+                (Err((reach, error.clone())), Err(error))
+            }
+        };
+        self.answer = Some(answer);
+        result
+    }
+
+    fn reply(self: Box<Self>, committed: Result<()>) {
+        // Without an answer the work panicked; nobody listening means that the caller went away.
+        let Task { answer, reply, .. } = *self;
+        let panicked = || Err(Error::internal("the write failed by a defect; see the log"));
+        drop(reply.send(committed.and_then(|()| answer.unwrap_or_else(panicked))));
+    }
+}
+
+fn write_all(
+    connection: Connection,
+    mut jobs: mpsc::Receiver<Box<dyn Job>>,
+    policy: &Policy,
+    condition: &Condition,
+) {
+    while let Some(first) = jobs.blocking_recv() {
+        let mut taken = VecDeque::from([first]);
+        let mut bytes = taken[0].bytes();
+        while taken.len() < BATCH && bytes < BATCH_BYTES {
+            let Ok(job) = jobs.try_recv() else { break };
+            bytes += job.bytes();
+            taken.push_back(job);
+        }
+        batch::commit(&connection, taken.into(), policy, condition);
+        condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        checkpoint::after_commit(&connection, condition);
+    }
+    checkpoint::before_close(&connection, condition);
+}

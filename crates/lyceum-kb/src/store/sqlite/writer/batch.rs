@@ -1,0 +1,97 @@
+//! One transaction with many jobs in it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use rusqlite::Connection;
+
+use super::super::fault::{Fault, Reach, explain, reach};
+use super::super::lexical::{self, Words};
+use super::{Broken, Condition, Job};
+use crate::document::Millis;
+use crate::{Error, Policy};
+
+/// What a job works with.
+pub(in super::super) struct Batch<'a> {
+    pub(in super::super) connection: &'a Connection,
+    pub(in super::super) policy: &'a Policy,
+    /// When the batch began; the same for all its jobs.
+    pub(in super::super) now: Millis,
+    /// Changes to the lexical index, made together at the end: the index writes out what it has gathered at every
+    /// savepoint, so that making them one by one costs a merge each.
+    pub(in super::super) words: Vec<(i64, Option<Words>)>,
+}
+
+/// Runs the jobs, commits, and only then replies.
+pub(super) fn commit(
+    connection: &Connection,
+    mut jobs: Vec<Box<dyn Job>>,
+    policy: &Policy,
+    condition: &Condition,
+) {
+    let committed = condition.check_writable().and_then(|()| {
+        let mut batch = Batch { connection, policy, now: super::super::now(), words: Vec::new() };
+        run(&mut batch, &mut jobs).map_err(|(reach, error)| {
+            condition.failed(reach, &error);
+            undo(connection);
+            error
+        })
+    });
+    if committed.is_ok() {
+        condition.commits.fetch_add(1, Ordering::Relaxed);
+        condition.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
+    }
+    for job in jobs {
+        job.reply(committed.clone());
+    }
+}
+
+fn run(batch: &mut Batch<'_>, jobs: &mut [Box<dyn Job>]) -> std::result::Result<(), Broken> {
+    execute(batch.connection, "BEGIN IMMEDIATE")?;
+    for job in jobs {
+        run_one(batch, job.as_mut())?;
+    }
+    lexical::store(batch.connection, &std::mem::take(&mut batch.words)).map_err(broken)?;
+    execute(batch.connection, "COMMIT")
+}
+
+fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
+    execute(batch.connection, "SAVEPOINT job")?;
+    let n_words = batch.words.len();
+    let ran = catch_unwind(AssertUnwindSafe(|| job.run(batch))).unwrap_or_else(|_| {
+        let error = Error::internal("a write panicked; it is undone");
+        tracing::error!("{error}");
+        Err((Reach::Job, error))
+    });
+    match ran {
+        Ok(()) => {}
+        Err((Reach::Job, _)) => {
+            batch.words.truncate(n_words);
+            execute(batch.connection, "ROLLBACK TO job")?;
+        }
+        Err(broken) => return Err(broken),
+    }
+    execute(batch.connection, "RELEASE job")
+}
+
+fn execute(connection: &Connection, sql: &str) -> std::result::Result<(), Broken> {
+    let run = || connection.prepare_cached(sql)?.execute([]).map(drop);
+    run().map_err(|error| (at_least_batch(reach(&error)), explain(&error)))
+}
+
+fn broken(fault: Fault) -> Broken {
+    (at_least_batch(fault.reach()), fault.into_error())
+}
+
+fn at_least_batch(reach: Reach) -> Reach {
+    if reach == Reach::Job { Reach::Batch } else { reach }
+}
+
+/// Ends a transaction that failed; SQLite may have ended it already.
+fn undo(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::error!(%error, "cannot roll back");
+    }
+}

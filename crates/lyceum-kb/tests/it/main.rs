@@ -1,0 +1,9 @@
+//! Tests of lyceum-kb, by topic.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+// What every store must do, written against the trait.
+#[macro_use]
+mod store;
+
+// The SQLite store: the suite, and what only a file can get wrong.
+mod sqlite;
