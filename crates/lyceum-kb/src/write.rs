@@ -287,7 +287,10 @@ fn finish(
     }
     if next.deleted {
         next.vector_status = VectorStatus::Deleted;
-    } else if next.text_changed {
+    } else if let Some(document) = alive.filter(|_| !next.text_changed) {
+        // A restored state has the vectors of today's text.
+        next.vector_status = document.meta.vector_status;
+    } else {
         let skipped = next.body.trim().is_empty()
             || policy
                 .skip_prefixes

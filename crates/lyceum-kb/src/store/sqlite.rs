@@ -176,6 +176,10 @@ impl Store for SqliteStore {
         self.readers.run(vectors::active).await
     }
 
+    async fn is_complete(&self, set: i64) -> Result<bool> {
+        self.readers.run(move |connection| sync::is_complete(connection, set)).await
+    }
+
     async fn activate_set(&self, set: i64) -> Result<()> {
         self.writer.run(0, move |batch| sync::activate(batch, set)).await?;
         self.sweep().await

@@ -70,6 +70,7 @@ macro_rules! suite {
                 a_dead_letter_keeps_its_reason
                 changes_are_read_in_order
                 a_new_model_is_built_beside_the_old
+                a_set_is_complete_with_few_exceptions
                 what_is_missing_is_enqueued
                 the_backlog_is_counted
                 documents_and_vectors_are_compared;

@@ -111,6 +111,20 @@ pub(super) fn activate(batch: &Batch<'_>, set: i64) -> std::result::Result<(), F
     Ok(())
 }
 
+/// Whether nothing waits for the set, and at most one document in twenty is without vectors in it.
+pub(super) fn is_complete(connection: &Connection, set: i64) -> std::result::Result<bool, Fault> {
+    let waiting: bool = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM outbox WHERE set_id = ?1 AND dead IS NULL)")?
+        .query_row([set], |row| row.get(0))?;
+    if waiting {
+        return Ok(false);
+    }
+    let missing: usize = connection
+        .prepare_cached(concat!("SELECT count(*)", without_vectors!()))?
+        .query_row([set], |row| row.get(0))?;
+    Ok(missing * 20 <= super::integrity::count_documents(connection)?)
+}
+
 /// Deletes some vectors of dropped sets; whether there may be more.
 pub(super) fn sweep(batch: &Batch<'_>) -> std::result::Result<bool, Fault> {
     let connection = batch.connection;

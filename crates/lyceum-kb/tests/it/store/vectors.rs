@@ -254,6 +254,28 @@ pub(crate) async fn a_new_model_is_built_beside_the_old(store: &dyn Store) {
     assert_ne!(new_set(store, "old").await, old, "a dropped set does not come back");
 }
 
+pub(crate) async fn a_set_is_complete_with_few_exceptions(store: &dyn Store) {
+    let set = new_set(store, "m").await;
+    assert!(store.is_complete(set).await.unwrap(), "there is nothing to embed");
+    for n in 0..20 {
+        create(store, &format!("d/{n}"), "one").await;
+    }
+    let jobs = claim(store, set, 20).await;
+    for job in &jobs[..18] {
+        store.finish(job, vec![chunk(0)]).await.unwrap();
+    }
+    store.fail(&jobs[18], "poison", None).await.unwrap();
+    assert!(!store.is_complete(set).await.unwrap(), "one is still waiting");
+    store.fail(&jobs[19], "poison", None).await.unwrap();
+    assert!(!store.is_complete(set).await.unwrap(), "two in twenty are too many");
+    create(store, "skipped/x", "one").await;
+    update(store, jobs[19].document.meta.path.as_str(), "two").await;
+    embed_all(store, set).await;
+    assert!(store.is_complete(set).await.unwrap());
+    let other = new_set(store, "other").await;
+    assert!(!store.is_complete(other).await.unwrap(), "nothing was enqueued for it");
+}
+
 pub(crate) async fn what_is_missing_is_enqueued(store: &dyn Store) {
     for n in 0..3 {
         create(store, &format!("d/{n}"), "one").await;
