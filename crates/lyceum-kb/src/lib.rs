@@ -13,6 +13,7 @@ mod outline;
 mod patch;
 mod path;
 mod query;
+mod snippet;
 pub mod store;
 mod vector;
 mod write;

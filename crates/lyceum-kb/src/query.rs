@@ -73,7 +73,7 @@ impl Term {
     }
 
     fn is_stop_word(&self) -> bool {
-        matches!(&self.words[..], [word] if stop_words::contains(word))
+        matches!(&self.words[..], [word] if is_stop_word(word))
     }
 }
 
@@ -116,4 +116,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 /// Whether `c` belongs to a word as the tokeniser `unicode61` sees it: letters, digits, and accents on them.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
+}
+
+/// Whether a lower-case word is too common to say anything.
+pub(crate) fn is_stop_word(word: &str) -> bool {
+    stop_words::contains(word)
 }
