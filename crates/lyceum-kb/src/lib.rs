@@ -3,6 +3,7 @@
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
 mod chunk;
+mod diff;
 mod document;
 pub mod embed;
 mod error;
@@ -19,6 +20,7 @@ mod vector;
 mod write;
 
 pub use chunk::{Chunk, chunks};
+pub use diff::{Diff, diff};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
 pub use indexer::Indexer;
