@@ -1,6 +1,5 @@
 //! The running server: sockets and tasks, built from a checked configuration.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,13 +8,16 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::body::Incoming;
 use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
+use lyceum_kb::Kb;
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::time::{Duration, Instant, interval};
 
+use crate::background::Background;
 use crate::config::{self, Config};
-use crate::{demo, monitoring};
+use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
+use crate::{demo, library, monitoring};
 
 /// Where 2024-11-05 clients open their stream, and where they send.
 const SSE: &str = "/sse";
@@ -34,12 +36,24 @@ pub(crate) struct App {
     pub(crate) first_start: bool,
     doors: Vec<Door>,
     metrics: PrometheusHandle,
+    background: Background,
 }
 
 /// An endpoint and the server behind it.
 struct Door {
     endpoint: Endpoint<Server>,
     server: Server,
+    /// What its path must hold.
+    token: Option<Arc<PathToken>>,
+}
+
+/// What all doors share.
+struct House<'a> {
+    config: &'a Config,
+    kb: Kb,
+    sealer: Arc<Sealer>,
+    ring: Arc<KeyRing>,
+    refusals: Arc<Refusals>,
 }
 
 impl App {
@@ -48,41 +62,54 @@ impl App {
     /// # Errors
     /// When the data directory cannot be used or the address cannot be bound.
     pub(crate) async fn start(config: Config, metrics: PrometheusHandle) -> anyhow::Result<Self> {
-        let listen = config.listen(false)?;
-        create_private(&config.data).with_context(|| {
-            format!("cannot create the data directory {}", config.data.display())
-        })?;
+        if !config.database().exists() {
+            // There can be no key, so a server that would refuse to start leaves nothing behind.
+            config.listen(false)?;
+        }
+        let kb = library::open(&config)?;
+        let ring = Arc::new(KeyRing::load(&kb).await.context("reading the API keys")?);
+        let listen = config.listen(ring.has_live())?;
         let key = config.data.join(SEAL_KEY);
         let first_start = !key.exists();
         let sealer = Sealer::from_file(&key)
             .with_context(|| format!("cannot use the sealing key {}", key.display()))?;
-        let doors = doors(&config, Arc::new(sealer))?;
+        let (refusals, lines) = Refusals::new();
+        let (sealer, refusals) = (Arc::new(sealer), Arc::new(refusals));
+        let house =
+            House { config: &config, kb: kb.clone(), sealer, ring: Arc::clone(&ring), refusals };
+        let doors = house.doors()?;
         let listener = TcpListener::bind(listen).await.with_context(|| {
             format!("cannot listen on {listen}; choose another address with --listen")
         })?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, config, first_start, doors, metrics })
+        let mut background = Background::default();
+        if config.is_public() && !config.needs_keys() && !ring.has_any() {
+            background.run(remind(address));
+        }
+        background.run(ring.follow(kb.clone()));
+        background.run(monitoring::upkeep(metrics.clone()));
+        for token in doors.iter().filter_map(|door| door.token.clone()) {
+            background.run(token.follow());
+        }
+        background.finish(Refusals::write(lines, kb));
+        Ok(Self { listener, address, config, first_start, doors, metrics, background })
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
-        let Self { listener, address, config, doors, metrics, .. } = self;
-        let reminder = config.is_public().then(|| tokio::spawn(remind(address)));
-        let upkeep = tokio::spawn(monitoring::upkeep(metrics));
+        let Self { listener, config, doors, background, .. } = self;
         let options = ServeOptions { drain: config.drain, ..ServeOptions::default() };
         let stop = async {
             shutdown.await;
-            for Door { endpoint, server } in &doors {
+            for Door { endpoint, server, .. } in &doors {
                 server.close();
                 endpoint.close_streams();
             }
         };
         let served = serve(listener, site, options, stop).await;
-        upkeep.abort();
-        if let Some(reminder) = reminder {
-            reminder.abort();
-        }
+        drop(doors);
+        background.stop().await;
         served
     }
 
@@ -94,9 +121,10 @@ impl App {
             .handle("/health", monitoring::health(Instant::now()))
             .handle("/metrics", metrics);
         let configured = self.config.endpoints.iter().zip(&self.doors);
-        configured.fold(site, |site, (config, Door { endpoint, .. })| {
-            let site = site.endpoint(endpoint.clone());
-            if config.http_sse { site.http_sse(SSE, endpoint.http_sse(MESSAGES)) } else { site }
+        configured.fold(site, |site, (config, door)| {
+            let site = door.open(site);
+            let http_sse = || door.endpoint.http_sse(MESSAGES);
+            if config.http_sse { site.http_sse(SSE, http_sse()) } else { site }
         })
     }
 
@@ -113,38 +141,73 @@ impl App {
     }
 }
 
-fn doors(config: &Config, sealer: Arc<Sealer>) -> anyhow::Result<Vec<Door>> {
-    let build = |endpoint: &config::Endpoint| {
+impl House<'_> {
+    fn doors(&self) -> anyhow::Result<Vec<Door>> {
+        let named = self.config.endpoints.iter().filter_map(|endpoint| endpoint.keys.as_ref());
+        let live = self.ring.live_names();
+        for missing in named.flatten().filter(|name| !live.contains(name)) {
+            tracing::warn!(key = missing, "an endpoint names an API key that nobody has");
+        }
+        self.config.endpoints.iter().map(|endpoint| self.door(endpoint)).collect()
+    }
+
+    fn door(&self, endpoint: &config::Endpoint) -> anyhow::Result<Door> {
+        let config = self.config;
+        let token = endpoint.token.clone().map(|secret| {
+            PathToken::load(&endpoint.path, secret, Arc::clone(&self.refusals))
+                .with_context(|| format!("cannot use the token of {}", endpoint.path))
+        });
         let server = demo::server(|tool| endpoint.offers(tool));
         let revocations = revocations(&config.data, &endpoint.path);
-        let endpoint = Endpoint::builder(endpoint.path.as_str(), server.clone())
+        let built = Endpoint::builder(endpoint.path.as_str(), server.clone())
             .dialect(endpoint.dialect)
             .sse(endpoint.sse)
             .explain(endpoint.explain)
             .hosts(config.hosts.clone())
             .origins(config.origins.clone())
-            .sealer(Arc::clone(&sealer))
+            .authenticate(Arc::new(self.gate(admission(endpoint), &endpoint.path)))
+            .sealer(Arc::clone(&self.sealer))
             .limits(config.limits.clone())
             .revocations(&revocations)
             .build()
             .with_context(|| format!("cannot use {}", revocations.display()))?;
-        Ok(Door { endpoint, server })
-    };
-    config.endpoints.iter().map(build).collect()
+        Ok(Door { endpoint: built, server, token: token.transpose()? })
+    }
+
+    fn gate(&self, admission: Admission, name: &str) -> Gate {
+        let (ring, refusals) = (Arc::clone(&self.ring), Arc::clone(&self.refusals));
+        Gate::new(ring, refusals, admission, self.config.needs_keys(), name)
+    }
+}
+
+impl Door {
+    /// Puts the endpoint at its path, or behind its token.
+    fn open(&self, site: Site<Incoming>) -> Site<Incoming> {
+        let endpoint = self.endpoint.clone();
+        let Some(token) = self.token.clone() else { return site.endpoint(endpoint) };
+        let judge = Arc::clone(&token);
+        site.matching(
+            move |path| judge.admits(path),
+            move |mut request| {
+                *request.uri_mut() = token.conceal(request.uri());
+                endpoint.respond(request)
+            },
+        )
+    }
+}
+
+fn admission(endpoint: &config::Endpoint) -> Admission {
+    match (&endpoint.token, &endpoint.keys) {
+        (Some(_), _) => Admission::PathToken,
+        (None, Some(names)) => Admission::Only(names.clone()),
+        (None, None) => Admission::Any,
+    }
 }
 
 /// The file that remembers the ended sessions of an endpoint. Paths may hold slashes, names may
 /// not; a doubled dash keeps `/a/b` and `/a-b` apart.
 fn revocations(data: &Path, path: &str) -> PathBuf {
     data.join(format!("ended{}", path.replace('-', "--").replace('/', "-")))
-}
-
-fn create_private(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
 }
 
 async fn remind(address: SocketAddr) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{DialectName, Given, Settings};
+use crate::keys::Lifetime;
 
 /// One door to a team's knowledge and tools that every MCP client, old or new, can walk through.
 ///
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Explain(ExplainOpts),
     /// Probe any MCP server over HTTP: what it serves, how it behaves, what to fix.
     Doctor(DoctorOpts),
+    /// Make, list and revoke API keys. A running server notices within a second.
+    Keys(KeysOpts),
     /// Work with the configuration.
     Config(ConfigOpts),
 }
@@ -100,6 +103,44 @@ pub(crate) struct DoctorOpts {
     /// Seconds each probe may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=300))]
     pub(crate) patience: u64,
+}
+
+/// Whose keys, and what to do with them.
+#[derive(Debug, Args)]
+pub(crate) struct KeysOpts {
+    /// Read settings from this TOML file.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The data directory of the server.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<Given<PathBuf>>,
+
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key and print it. It is shown this once; only a digest of it is kept.
+    Create {
+        /// What the key is called, in `keys = [...]` and in the audit trail. A second key of the same
+        /// name lets clients change over before the first is revoked.
+        name: String,
+
+        /// How long it is good for: 90d, 12h, never.
+        #[arg(long, value_name = "TIME", default_value = "90d")]
+        expires: Lifetime,
+    },
+    /// List all keys, those that are no longer good included.
+    List,
+    /// Revoke the keys of a name, or the one with an id.
+    Revoke {
+        /// The name or the id, as `lyceum keys list` shows them.
+        #[arg(value_name = "NAME|ID")]
+        key: String,
+    },
 }
 
 /// What to do with the configuration.

@@ -8,6 +8,7 @@ use crate::config::Environment;
 mod config;
 mod doctor;
 mod explain;
+mod keys;
 mod serve;
 mod stdio;
 
@@ -20,6 +21,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Stdio(opts)) => stdio::run(opts, &environment),
         Some(Command::Explain(opts)) => explain::run(&opts),
         Some(Command::Doctor(opts)) => doctor::run(&opts),
+        Some(Command::Keys(opts)) => keys::run(opts, &environment),
         Some(Command::Config(opts)) => config::run(opts, &environment),
     }
 }

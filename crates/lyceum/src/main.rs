@@ -1,11 +1,14 @@
 //! The `lyceum` binary: reads the command line, runs one command, reports what went wrong.
 
 mod app;
+mod background;
 mod cli;
 mod commands;
 mod config;
 mod demo;
 mod doctor;
+mod keys;
+mod library;
 mod logging;
 mod monitoring;
 mod stdout;

@@ -15,7 +15,6 @@ use crate::{logging, monitoring};
 
 pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     let config = Config::load(opts.settings, opts.config.as_deref(), environment)?;
-    config.listen(false)?;
     logging::start(&config.log, environment);
     let metrics = monitoring::install()?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {

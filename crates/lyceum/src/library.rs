@@ -1,0 +1,39 @@
+//! Opens the knowledge base the configuration describes: its store and the model that embeds.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use lyceum_kb::Kb;
+use lyceum_kb::store::Store;
+use lyceum_kb::store::sqlite::SqliteStore;
+
+use crate::config::{Config, StoreKind};
+
+/// The knowledge base, made if there is none yet. Nothing is embedded until an indexer runs.
+///
+/// # Errors
+/// When the data directory or the store in it cannot be used.
+pub(crate) fn open(config: &Config) -> anyhow::Result<Kb> {
+    create_private(&config.data)
+        .with_context(|| format!("cannot create the data directory {}", config.data.display()))?;
+    let store: Arc<dyn Store> = match config.store {
+        StoreKind::Sqlite => {
+            let path = config.database();
+            let store = SqliteStore::open(&path, config.policy.clone())
+                .with_context(|| format!("cannot open the knowledge base {}", path.display()))?;
+            Arc::new(store)
+        }
+    };
+    Ok(Kb::new(store, Vec::new()))
+}
+
+fn create_private(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
