@@ -8,19 +8,21 @@ mod batch;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Duration, Instant, interval, timeout};
+use tokio::time::{Duration, Instant, interval, interval_at, timeout};
 
 use crate::Result;
 use crate::embed::Embedder;
 use crate::kb::Kb;
-use crate::store::{Job, VectorSet};
+use crate::store::{Job, Lease, VectorSet};
 
 /// How often the outbox is looked at without being told, for writes of other processes and retries that fall due.
 const POLL: Duration = Duration::from_millis(500);
 /// How often documents that somehow lack vectors are looked for.
 const SWEEP: Duration = Duration::from_secs(15 * 60);
-/// How long a worker may take before its documents are given to another.
-const LEASE: Duration = Duration::from_secs(120);
+/// How long after a worker's last sign of life its documents are given to another.
+const LEASE: Duration = Duration::from_secs(5);
+/// How often a worker gives a sign of life.
+const RENEW: Duration = Duration::from_secs(1);
 /// Documents taken at a time.
 const CLAIM: usize = 32;
 
@@ -84,12 +86,13 @@ async fn round(kb: &Kb, worker: &str, sweep: bool) -> Result<()> {
 
 /// The set `embedder` writes to: always for the configured model, for others only while searches use it.
 async fn set_to_fill(kb: &Kb, embedder: &Arc<dyn Embedder>) -> Result<Option<VectorSet>> {
-    let configured = Arc::ptr_eq(embedder, &kb.embedders[0]);
-    if configured {
-        return kb.store.vector_set(embedder.fingerprint()).await.map(Some);
-    }
     let active = kb.store.active_set().await?;
-    Ok(active.filter(|set| set.fingerprint == *embedder.fingerprint()))
+    let active = active.filter(|set| set.fingerprint == *embedder.fingerprint());
+    let configured = Arc::ptr_eq(embedder, &kb.embedders[0]);
+    match active {
+        None if configured => kb.store.vector_set(embedder.fingerprint()).await.map(Some),
+        active => Ok(active),
+    }
 }
 
 /// Takes one lot of documents and embeds it; false when there was none.
@@ -103,15 +106,29 @@ async fn fill(
     if jobs.is_empty() {
         return Ok(false);
     }
-    batch::index(kb, &**embedder, jobs).await?;
+    let leases: Vec<Lease> = jobs.iter().map(Job::leased).collect();
+    tokio::select! {
+        indexed = batch::index(kb, &**embedder, jobs) => indexed?,
+        () = keep(kb, leases) => {}
+    }
     Ok(true)
+}
+
+/// Keeps jobs ours while they are worked on; never ends.
+async fn keep(kb: &Kb, leases: Vec<Lease>) {
+    let mut signs = interval_at(Instant::now() + RENEW, RENEW);
+    loop {
+        signs.tick().await;
+        // A lease that could not be renewed may be lost, which the fence makes harmless.
+        let _ = kb.store.renew(leases.clone(), LEASE).await;
+    }
 }
 
 /// How long a document that failed `attempts` times waits, and whether it is given up.
 fn retry_in(job: &Job) -> Option<Duration> {
     /// Seconds before each further attempt, about 20 minutes in all.
     const WAITS: [u64; 8] = [1, 2, 5, 15, 60, 120, 300, 600];
-    let seconds = WAITS.get(job.attempts as usize)?;
+    let seconds = WAITS.get(job.attempts.saturating_sub(1) as usize)?;
     // Documents that failed together come back spread over half as long again.
     let jitter = job.document.meta.key.unsigned_abs().wrapping_mul(0x9e37_79b9) % (seconds * 500);
     Some(Duration::from_millis(seconds * 1000 + jitter))

@@ -14,6 +14,7 @@ mod outline;
 mod patch;
 mod path;
 mod query;
+mod search;
 mod snippet;
 pub mod store;
 mod vector;

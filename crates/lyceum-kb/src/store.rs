@@ -89,6 +89,9 @@ pub trait Store: Send + Sync + 'static {
         lease: Duration,
     ) -> Result<Vec<Job>>;
 
+    /// Lengthens the leases of jobs that are still being worked on.
+    async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> Result<()>;
+
     /// Stores the vectors of a job, unless the text has changed since (then the newer job stands): a revision fence.
     async fn finish(&self, job: &Job, chunks: Vec<ChunkVector>) -> Result<bool>;
 
@@ -178,9 +181,18 @@ pub struct VectorSet {
 pub struct Job {
     pub set: i64,
     pub document: Document,
+    /// How often it was claimed, this time included.
     pub attempts: u32,
     /// Proves that the lease is still ours.
     pub lease: String,
+}
+
+/// A job that somebody is working on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub set: i64,
+    pub key: i64,
+    pub token: String,
 }
 
 /// One piece of a document with its vector.
@@ -241,6 +253,13 @@ pub struct StoreHealth {
     pub read_only: Option<String>,
     pub last_error: Option<String>,
     pub latency: Duration,
+}
+
+impl Job {
+    /// What keeps the job ours.
+    pub fn leased(&self) -> Lease {
+        Lease { set: self.set, key: self.document.meta.key, token: self.lease.clone() }
+    }
 }
 
 impl Filter {

@@ -33,8 +33,8 @@ use self::connection::InUse;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::{
-    ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, LexicalHit, ListPage, Store,
-    StoreHealth, SyncReport, VectorChange, VectorSet,
+    ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, Lease, LexicalHit, ListPage,
+    Store, StoreHealth, SyncReport, VectorChange, VectorSet,
 };
 use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
@@ -224,6 +224,10 @@ impl Store for SqliteStore {
             Some(Job { set, document, attempts: lease.attempts, lease: lease.token })
         });
         Ok(jobs.collect())
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> Result<()> {
+        self.writer.run(0, move |batch| outbox::renew(batch, &leases, lease)).await
     }
 
     async fn finish(&self, job: &Job, chunks: Vec<ChunkVector>) -> Result<bool> {

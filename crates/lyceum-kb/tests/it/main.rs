@@ -7,3 +7,6 @@ mod store;
 
 // The SQLite store: the suite, and what only a file can get wrong.
 mod sqlite;
+
+// The worker that makes vectors: canaries, failing models, changing models.
+mod indexer;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::fault::Fault;
 use super::writer::Batch;
 use crate::document::Millis;
-use crate::store::{Backlog, Job};
+use crate::store::{Backlog, Job, Lease};
 
 const ENQUEUE: &str = "INSERT INTO outbox (set_id, document, queued_at, due, attempts) \
                        SELECT id, ?1, ?2, ?2, 0 FROM vector_set WHERE state <> 'dropped' \
@@ -28,6 +28,8 @@ const HELD: &str = "SELECT count(*) FROM outbox JOIN document ON document.key = 
                     WHERE outbox.document = ?1 AND outbox.set_id = ?2 AND outbox.lease = ?3 \
                     AND document.text_revision = ?4 AND document.deleted_at IS NULL";
 
+const RENEW: &str = "UPDATE outbox SET due = ?4 WHERE document = ?1 AND set_id = ?2 AND lease = ?3";
+
 const RETRY: &str = "UPDATE outbox SET lease = NULL, due = ?3 WHERE document = ?1 AND set_id = ?2";
 
 const BURY: &str = "UPDATE outbox SET lease = NULL, dead = ?3 WHERE document = ?1 AND set_id = ?2";
@@ -38,9 +40,9 @@ const GIVEN_UP: &str = "UPDATE document SET vector_status = 'error', vector_erro
 /// The longest reason that is kept.
 const MAX_REASON: usize = 1000;
 
-/// A leased document.
+/// A document that was leased just now.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct Claim {
     pub(super) key: i64,
     pub(super) attempts: u32,
     pub(super) token: String,
@@ -79,16 +81,30 @@ pub(super) fn claim(
     worker: &str,
     limit: usize,
     lease: Duration,
-) -> std::result::Result<Vec<Lease>, Fault> {
+) -> std::result::Result<Vec<Claim>, Fault> {
     let until = batch.now.saturating_add(millis(lease));
     let mut statement = batch.connection.prepare_cached(LEASE)?;
-    let mut leases = Vec::new();
+    let mut claims = Vec::new();
     for key in due(batch.connection, set, batch.now, limit)? {
         let token = token(worker);
         let attempts = statement.query_row(params![key, set, token, until], |row| row.get(0))?;
-        leases.push(Lease { key, attempts, token });
+        claims.push(Claim { key, attempts, token });
     }
-    Ok(leases)
+    Ok(claims)
+}
+
+/// Moves the end of leases that are still held.
+pub(super) fn renew(
+    batch: &Batch<'_>,
+    leases: &[Lease],
+    lease: Duration,
+) -> std::result::Result<(), Fault> {
+    let until = batch.now.saturating_add(millis(lease));
+    let mut statement = batch.connection.prepare_cached(RENEW)?;
+    for Lease { set, key, token } in leases {
+        statement.execute(params![key, set, token, until])?;
+    }
+    Ok(())
 }
 
 /// A lease no other claim has: process, count and time together do not repeat.
