@@ -13,17 +13,22 @@ use crate::limits::Limits;
 
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BodyError {
+#[non_exhaustive]
+pub enum BodyError {
+    /// It has more bytes than [`Limits::body_bytes`].
     #[error("the request body is larger than this endpoint accepts")]
     TooLarge,
+    /// It paused or lasted longer than [`Limits`] allow.
     #[error("the request body did not arrive in time")]
     TooSlow,
+    /// The client went away.
     #[error("the request body ended early")]
     Broken,
 }
 
 impl BodyError {
-    pub(crate) fn status(self) -> StatusCode {
+    /// The HTTP status that says so.
+    pub fn status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -33,7 +38,11 @@ impl BodyError {
 }
 
 /// Reads `body` whole. The usual small body that arrived with its head costs no copy and no timer.
-pub(crate) async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
+///
+/// # Errors
+/// When it is larger or slower than `limits` allow; what is left of it must not be taken for the
+/// next request, so the connection should close.
+pub async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
 {

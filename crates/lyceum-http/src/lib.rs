@@ -29,6 +29,7 @@ mod modern;
 mod outbox;
 mod outlet;
 mod pipeline;
+mod request_id;
 mod seal;
 #[cfg(feature = "server")]
 mod serve;
@@ -42,6 +43,7 @@ mod watched;
 
 pub use answer::AnswerBody;
 pub use authenticate::{Authenticate, AuthenticateFuture, Unauthorized};
+pub use body::{BodyError, read as read_body};
 pub use context::{Context, Delivery, Outlet, OutletFuture, Principal};
 pub use dialect::Dialect;
 pub use endpoint::{Endpoint, EndpointBuilder, ResponseFuture};
@@ -50,6 +52,7 @@ pub use handler::{About, Handler, Outcome};
 pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};
 pub use limits::Limits;
 pub use outbox::{Outbox, Reader};
+pub use request_id::{REQUEST_ID, request_id};
 pub use seal::{KEY_BYTES, Purpose, Sealer, random};
 #[cfg(feature = "server")]
 pub use serve::{ServeOptions, serve};

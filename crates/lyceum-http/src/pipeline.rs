@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, WWW_AUTHENTICATE};
@@ -27,17 +26,14 @@ use crate::endpoint::Shared;
 use crate::explain::decision_header;
 use crate::guard::{self, ContentType, Refused};
 use crate::handler::Handler;
+use crate::request_id::{REQUEST_ID, request_id};
 
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DECISION: HeaderName = HeaderName::from_static("lyceum-decision");
 
 const UNAUTHORIZED: ErrorCode = ErrorCode(-32000);
-
-/// The longest request id taken over from a client.
-const MAX_REQUEST_ID: usize = 128;
 
 /// A response on its way out.
 pub(crate) type Reply = Response<AnswerBody>;
@@ -255,8 +251,7 @@ impl<H: Handler> Shared<H> {
 
     /// Adds what every response carries.
     pub(crate) fn finish(&self, head: &Parts, trace: &Trace, reply: &mut Reply) {
-        let id = head.headers.get(REQUEST_ID).filter(|id| is_request_id(id)).cloned();
-        reply.headers_mut().insert(REQUEST_ID, id.unwrap_or_else(next_request_id));
+        reply.headers_mut().insert(REQUEST_ID, request_id(&head.headers));
         if self.explain {
             let status = reply.status();
             let answer = match status.is_success() {
@@ -333,20 +328,4 @@ pub(crate) fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Field<'a> 
         (Some(value), None) => Field::Value(value.as_bytes()),
         (Some(_), Some(_)) => Field::Repeated,
     }
-}
-
-fn is_request_id(id: &HeaderValue) -> bool {
-    id.len() <= MAX_REQUEST_ID && !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)
-}
-
-/// A fresh id, unique within the process and unlikely to repeat across restarts.
-fn next_request_id() -> HeaderValue {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-    let start = START.get_or_init(|| u64::from(u32::from_ne_bytes(crate::seal::random())) << 32);
-    let number = start | (NEXT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX));
-    // By hand, because this runs for every request and formatting costs ten times as much.
-    let digit = |at: u32| b"0123456789abcdef"[(number >> (60 - 4 * at)) as usize & 15];
-    let id: Vec<u8> = (0..16).map(digit).collect();
-    HeaderValue::from_maybe_shared(Bytes::from(id)).expect("hexadecimal digits are a header value")
 }
