@@ -100,10 +100,10 @@ fn the_chunk_decides_between_equal_passages() {
 
 #[test]
 fn a_chunk_that_is_not_in_the_text_is_ignored() {
-    for near in [5..900, 900..901, 2..1] {
-        assert_eq!(snippet("éa b", MimeType::Plain, &Query::parse("x"), Some(near)).text, "éa b");
+    for (start, end) in [(5, 900), (900, 901), (2, 1), (1, 2)] {
+        let near = Some(Range { start, end });
+        assert_eq!(snippet("éa b", MimeType::Plain, &Query::parse("x"), near).text, "éa b");
     }
-    assert_eq!(snippet("éa b", MimeType::Plain, &Query::parse("x"), Some(1..2)).text, "éa b");
 }
 
 #[test]
