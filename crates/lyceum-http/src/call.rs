@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use lyceum_wire::{Era, ErrorCode, Id, Notification, Request, RpcError, encode};
 
 use crate::answer;
-use crate::context::Context;
+use crate::context::{Context, Principal};
 use crate::dialect::{Decision, UnknownTool};
 use crate::endpoint::Shared;
 use crate::handler::{Handler, Outcome};
-use crate::legacy::LegacyCall;
 use crate::outlet::PostOutlet;
 use crate::pipeline::{Reply, SESSION};
 
@@ -33,11 +32,22 @@ pub(crate) type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// A call that arrived in a POST of its own.
 pub(crate) struct PostedCall {
+    pub(crate) id: Id,
     pub(crate) call: Call,
     pub(crate) outlet: Arc<PostOutlet>,
     pub(crate) decision: Decision,
-    /// The legacy call's id and session; `None` in the modern era.
-    pub(crate) legacy: Option<LegacyCall>,
+    pub(crate) posted: PostedIn,
+}
+
+/// The era of a posted call, and what only that era needs.
+pub(crate) enum PostedIn {
+    Modern {
+        principal: Option<Principal>,
+    },
+    Legacy {
+        /// The session id to repeat in the response.
+        echo: Option<HeaderValue>,
+    },
 }
 
 impl<H: Handler> Shared<H> {
@@ -45,14 +55,15 @@ impl<H: Handler> Shared<H> {
     /// the others depends on the era.
     pub(crate) async fn run(self: &Arc<Self>, mut posted: PostedCall) -> Reply {
         let answer = poll_once(&mut posted.call).await;
-        let echo = posted.legacy.as_mut().and_then(|legacy| legacy.echo.take());
+        let (is_modern, echo) = match &mut posted.posted {
+            PostedIn::Modern { .. } => (true, None),
+            PostedIn::Legacy { echo } => (false, echo.take()),
+        };
         let mut reply = match answer {
             Poll::Ready(answer) if posted.outlet.stays_whole() => respond(answer, posted.decision),
             // Boxed, so that the many quick calls do not pay for the size of the slow ones.
-            answer => match posted.legacy {
-                None => Box::pin(self.run_inline(posted, answer)).await,
-                Some(_) => Box::pin(self.run_apart(posted, answer)).await,
-            },
+            answer if is_modern => Box::pin(self.run_inline(posted, answer)).await,
+            answer => Box::pin(self.run_apart(posted, answer)).await,
         };
         if let Some(session) = echo {
             reply.headers_mut().insert(SESSION, session);

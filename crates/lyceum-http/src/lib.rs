@@ -38,6 +38,7 @@ pub mod sse;
 #[cfg(feature = "server")]
 mod stall;
 mod stream;
+mod too_many;
 #[cfg(feature = "server")]
 mod watched;
 

@@ -19,6 +19,8 @@ pub struct Limits {
     pub replay_bytes: usize,
     /// Legacy sessions with live state (503 beyond).
     pub sessions: usize,
+    /// Those of one authenticated principal (429 beyond).
+    pub sessions_per_principal: usize,
     /// Call streams one legacy session may have, running or kept for replay; beyond, the oldest
     /// finished one is forgotten, and with none finished a call's stream cannot be resumed.
     pub streams_per_session: usize,
@@ -33,6 +35,8 @@ pub struct Limits {
     pub calls: usize,
     /// Those of one session (429 beyond).
     pub calls_per_session: usize,
+    /// Calls of one authenticated principal that may take time at once, in both eras (429 beyond).
+    pub calls_per_principal: usize,
     /// How long a client may take to answer a question of the server.
     pub question: Duration,
     /// What 2025-11-25 clients are told to wait before they reconnect.
@@ -48,12 +52,14 @@ impl Default for Limits {
             stream_bytes: 256 << 10,
             replay_bytes: 64 << 20,
             sessions: 16_384,
+            sessions_per_principal: 64,
             streams_per_session: 64,
             session_idle: Duration::from_secs(300),
             session_lifetime: Duration::from_secs(24 * 3600),
             keep_alive: Duration::from_secs(15),
             calls: 16_384,
             calls_per_session: 256,
+            calls_per_principal: 1024,
             question: Duration::from_secs(300),
             retry: Duration::from_millis(500),
         }

@@ -12,13 +12,14 @@ use lyceum_wire::{
 use tokio::time::Sleep;
 
 use crate::answer::{self, AnswerBody};
-use crate::call::{Answer, Call, PostedCall, respond};
+use crate::call::{Answer, Call, PostedCall, PostedIn, respond};
 use crate::context::{Context, Outlet};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::outlet::{First, PostOutlet, Stream};
 use crate::pipeline::{Arrival, Next, Reply, field, plain_error, refused};
 use crate::stream::EventStream;
+use crate::too_many::TooMany;
 
 impl<H: Handler> Shared<H> {
     /// Takes a message that claims to be modern.
@@ -48,10 +49,12 @@ impl<H: Handler> Shared<H> {
         self.check_param_headers(&request, &arrival).map_err(|no| refused(&no))?;
         let dropped = self.counters.dropped.clone();
         let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
+        let (id, posted) =
+            (request.id.clone(), PostedIn::Modern { principal: arrival.principal.clone() });
         let cx =
             self.modern_context(&request, &modern, arrival.principal, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
-        Ok(Next::Call(PostedCall { call, outlet, decision: verdict.decision, legacy: None }))
+        Ok(Next::Call(PostedCall { id, call, outlet, decision: verdict.decision, posted }))
     }
 
     fn modern_context(
@@ -95,11 +98,15 @@ impl<H: Handler> Shared<H> {
     /// Runs a call inside its response: when the client goes away, so does the call. `polled` is
     /// what the first poll brought.
     pub(crate) async fn run_inline(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
-        let PostedCall { call, outlet, decision, .. } = posted;
+        let PostedCall { id, call, outlet, decision, posted } = posted;
         let _responding = outlet.responding();
         let step = match polled {
             Poll::Ready(answer) => Step::answered(answer, &outlet),
             Poll::Pending => {
+                let call = match self.counted(call, &posted) {
+                    Ok(call) => call,
+                    Err(too_many) => return too_many.reply(Some(&id)),
+                };
                 let patience = self.limits.keep_alive;
                 let mut inline =
                     Inline { call: Some(call), outlet: &outlet, silence: None, patience };
@@ -119,6 +126,16 @@ impl<H: Handler> Shared<H> {
                 self.stream_reply(events)
             }
         }
+    }
+
+    /// Counts a call that takes time as its caller's, as long as it runs.
+    fn counted(&self, call: Call, posted: &PostedIn) -> Result<Call, TooMany> {
+        let PostedIn::Modern { principal: Some(principal) } = posted else { return Ok(call) };
+        let held = self.sessions.calls_of.hold(Some(principal))?;
+        Ok(Box::pin(async move {
+            let _held = held;
+            call.await
+        }))
     }
 
     pub(crate) fn stream_reply(&self, events: EventStream) -> Reply {

@@ -7,7 +7,6 @@ use http::StatusCode;
 use lyceum_wire::{Message, ParseError, Request, RpcError, batch_allowed, encode};
 
 use super::origin::Origin;
-use super::running::RunningCall;
 use crate::answer;
 use crate::context::Principal;
 use crate::dialect::{Decision, Verdict};
@@ -96,7 +95,7 @@ impl<H: Handler> Shared<H> {
                 self.legacy_context(&request, origin, principal.clone(), Arc::clone(outlet) as _);
             let call = self.start(request, cx);
             let share = Share(Some(Arc::clone(&gathered)));
-            match RunningCall::admit(&self.sessions, origin.live(), id.clone()) {
+            match origin.admit(id.clone()) {
                 // Each answer goes to the batch, not to an outlet of its own.
                 Ok(running) => running.spawn(async move {
                     let (share, answer) = (share, call.await);

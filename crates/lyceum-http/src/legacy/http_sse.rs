@@ -129,7 +129,10 @@ impl<H: Handler> HttpSse<H> {
             return Err(plain_error(StatusCode::NOT_FOUND, "event streams are turned off here"));
         }
         let token = SessionToken::mint(Revision::V2024_11_05, ClientCapabilities::default());
-        let session = shared.sessions.live(&token).map_err(|full| full.reply(None))?;
+        let session = shared
+            .sessions
+            .live(&token, principal.as_ref())
+            .map_err(|too_many| too_many.reply(None))?;
         let outbox = session.standalone(|| Outbox::new(shared.limits.stream_bytes));
         shared.handler.stream_opened(&session);
         let id = token.seal(&shared.sealer, &self.binding(principal.as_ref()));
@@ -194,8 +197,9 @@ impl<H: Handler> HttpSse<H> {
         principal: Option<Principal>,
     ) -> Result<(), Reply> {
         let (id, held) = (request.id.clone(), Some(Arc::clone(&session)));
-        let running = RunningCall::admit(&self.shared.sessions, held, id.clone())
-            .map_err(|too_many| too_many.reply(Some(&id)))?;
+        let running =
+            RunningCall::admit(&self.shared.sessions, principal.as_ref(), held, id.clone())
+                .map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = SessionOutlet::of(&session, self.shared.limits.question);
         if request.method == "initialize" {
             match self.shared.handshake(&request) {

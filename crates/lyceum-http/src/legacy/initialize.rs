@@ -49,7 +49,8 @@ impl<H: Handler> Shared<H> {
             carried.unwrap_or_else(|| self.mint(&token, principal.as_ref()))
         };
         let id = self.policy.mints_session.then(id);
-        let origin = Origin { revision, token: None, sessions: Arc::clone(&self.sessions) };
+        let sessions = Arc::clone(&self.sessions);
+        let origin = Origin { revision, token: None, principal: None, sessions };
         // Before there is a session, nothing but the result has a place to go.
         let quiet = Verdict { decision: Decision::Json, can_stream: false, ..verdict };
         let cx = Context {

@@ -19,6 +19,5 @@ mod token;
 
 pub use http_sse::HttpSse;
 pub(crate) use origin::Origin;
-pub(crate) use post::LegacyCall;
 pub(crate) use registry::Sessions;
 pub use session::{MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use lyceum_wire::{Revision, RpcError};
+use lyceum_wire::{Id, Revision, RpcError};
 use tokio::time::Duration;
 
 use super::registry::Sessions;
+use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
+use crate::context::Principal;
 use crate::outbox::Outbox;
 use crate::seal::random;
+use crate::too_many::TooMany;
 
 /// The origin of one legacy call.
 #[derive(Clone)]
@@ -17,6 +20,7 @@ pub(crate) struct Origin {
     pub(crate) revision: Revision,
     /// `None` for a call outside any session.
     pub(crate) token: Option<SessionToken>,
+    pub(crate) principal: Option<Principal>,
     pub(crate) sessions: Arc<Sessions>,
 }
 
@@ -46,12 +50,17 @@ impl Origin {
                  initialize first and send the Mcp-Session-Id header"
             ))
         })?;
-        let session = self.sessions.live(token)?;
+        let session = self.sessions.live(token, self.principal.as_ref())?;
         Ok((session, self.sessions.limits.question))
+    }
+
+    /// Finds a place for the call `id` among the running ones.
+    pub(super) fn admit(&self, id: Id) -> Result<RunningCall, TooMany> {
+        RunningCall::admit(&self.sessions, self.principal.as_ref(), self.live(), id)
     }
 
     /// The session's live state, created if need be.
     pub(crate) fn live(&self) -> Option<Arc<Session>> {
-        self.sessions.live(self.token.as_ref()?).ok()
+        self.sessions.live(self.token.as_ref()?, self.principal.as_ref()).ok()
     }
 }

@@ -13,11 +13,10 @@ use lyceum_wire::{
 };
 
 use super::origin::Origin;
-use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
-use crate::call::{Answer, PostedCall};
+use crate::call::{Answer, PostedCall, PostedIn};
 use crate::context::{Context, Outlet, Principal};
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
@@ -34,13 +33,6 @@ const LEGACY_HAS_ORIGIN: &str = "legacy outlets are made with an origin";
 
 /// Methods that need a place to keep what they set.
 const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
-/// What a legacy call in a POST brings along.
-pub(crate) struct LegacyCall {
-    pub(super) id: Id,
-    /// The session id to repeat in the response.
-    pub(crate) echo: Option<HeaderValue>,
-}
 
 impl<H: Handler> Shared<H> {
     /// Takes a legacy message; `header` is the revision its version header names.
@@ -79,21 +71,24 @@ impl<H: Handler> Shared<H> {
         in_session: bool,
         header: Option<Revision>,
     ) -> Result<Origin, Reply> {
-        let sessions = Arc::clone(&self.sessions);
+        let token = if in_session {
+            match self.session_of(arrival) {
+                Ok(token) => Some(token),
+                Err(_) if self.policy.echoes_session => None,
+                Err(reply) => return Err(reply),
+            }
+        } else if self.policy.sessions_required {
+            return Err(missing_session());
+        } else {
+            None
+        };
         let stateless = header.unwrap_or(Revision::V2025_03_26);
-        if !in_session {
-            if self.policy.sessions_required {
-                return Err(missing_session());
-            }
-            return Ok(Origin { revision: stateless, token: None, sessions });
-        }
-        match self.session_of(arrival) {
-            Ok(token) => Ok(Origin { revision: token.revision, token: Some(token), sessions }),
-            Err(_) if self.policy.echoes_session => {
-                Ok(Origin { revision: stateless, token: None, sessions })
-            }
-            Err(reply) => Err(reply),
-        }
+        Ok(Origin {
+            revision: token.map_or(stateless, |token| token.revision),
+            token,
+            principal: arrival.principal.clone(),
+            sessions: Arc::clone(&self.sessions),
+        })
     }
 
     /// Opens the session id a request carries. Foreign, expired, ended and invented ids all get the
@@ -124,30 +119,30 @@ impl<H: Handler> Shared<H> {
         if let Some(token) = &origin.token
             && STATEFUL.contains(&&*request.method)
         {
-            self.sessions.live(token).map_err(|full| full.reply(Some(&id)))?;
+            self.sessions
+                .live(token, origin.principal.as_ref())
+                .map_err(|too_many| too_many.reply(Some(&id)))?;
         }
         let outlet = self.outlet(verdict, origin);
         let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let principal = arrival.principal.take();
         let cx = self.legacy_context(&request, origin, principal, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
-        let legacy = Some(LegacyCall { id, echo });
-        Ok(Next::Call(PostedCall { call, outlet, decision: verdict.decision, legacy }))
+        let posted = PostedIn::Legacy { echo };
+        Ok(Next::Call(PostedCall { id, call, outlet, decision: verdict.decision, posted }))
     }
 
     /// Runs a call that takes time on a task of its own, which outlives the connection. `polled` is
     /// what the first poll brought.
     pub(crate) async fn run_apart(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
-        let PostedCall { call, outlet, decision, legacy } = posted;
-        let LegacyCall { id, .. } = legacy.expect("modern calls run inline");
+        let PostedCall { id, call, outlet, decision, .. } = posted;
         let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let _responding = outlet.responding();
         match polled {
             Poll::Ready(answer) => outlet.complete(answer.message),
             Poll::Pending => {
-                let running = RunningCall::admit(&self.sessions, origin.live(), id.clone());
                 let finishes = Finishes(Arc::clone(&outlet));
-                match running {
+                match origin.admit(id.clone()) {
                     Ok(running) => running.spawn(async move {
                         let (finishes, answer) = (finishes, call.await);
                         finishes.0.complete(answer.message);

@@ -12,11 +12,12 @@ use tokio::time::Duration;
 
 use super::journal::Journal;
 use super::opened::OpenedIds;
-use super::running::TooMany;
 use super::session::Session;
 use super::token::{SessionToken, unix_now};
+use crate::context::Principal;
 use crate::limits::Limits;
 use crate::outbox::{Outbox, ReplayBudget};
+use crate::too_many::{Held, Tally, TooMany};
 
 const SHARDS: usize = 16;
 /// Revoked ids remembered; beyond that those nearest to their expiry are forgotten first.
@@ -27,7 +28,10 @@ const MAX_REVOKED: usize = 131_072;
 pub(crate) struct Sessions {
     shards: [RwLock<Shard>; SHARDS],
     live: AtomicUsize,
+    sessions_of: Arc<Tally>,
     calls: AtomicUsize,
+    /// The running calls of each principal, in both eras.
+    pub(crate) calls_of: Arc<Tally>,
     replay: Arc<ReplayBudget>,
     journal: Option<Mutex<Journal>>,
     sweeping: AtomicBool,
@@ -37,9 +41,16 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Shard {
-    live: HashMap<u128, Arc<Session>>,
+    live: HashMap<u128, Live>,
     /// Revoked keys and when their tokens expire anyway.
     revoked: HashMap<u128, u64>,
+}
+
+/// A live session, counted as its principal's.
+#[derive(Debug)]
+struct Live {
+    session: Arc<Session>,
+    _held: Option<Held>,
 }
 
 impl Shard {
@@ -53,10 +64,14 @@ impl Shard {
 
 impl Sessions {
     pub(crate) fn new(limits: Limits) -> Self {
+        let sessions_of = Tally::new(limits.sessions_per_principal, TooMany::SessionsOfPrincipal);
+        let calls_of = Tally::new(limits.calls_per_principal, TooMany::CallsOfPrincipal);
         Self {
             shards: std::array::from_fn(|_| RwLock::default()),
             live: AtomicUsize::new(0),
+            sessions_of: Arc::new(sessions_of),
             calls: AtomicUsize::new(0),
+            calls_of: Arc::new(calls_of),
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             journal: None,
             sweeping: AtomicBool::new(false),
@@ -85,24 +100,29 @@ impl Sessions {
         if self.live.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.read(key).live.get(&key).cloned()
+        self.read(key).live.get(&key).map(|live| Arc::clone(&live.session))
     }
 
-    /// The live state of a session, created if need be.
-    pub(crate) fn live(self: &Arc<Self>, token: &SessionToken) -> Result<Arc<Session>, TooMany> {
+    /// The live state of a session of `principal`, created if need be.
+    pub(crate) fn live(
+        self: &Arc<Self>,
+        token: &SessionToken,
+        principal: Option<&Principal>,
+    ) -> Result<Arc<Session>, TooMany> {
         if let Some(session) = self.get(token.key) {
             return Ok(session);
         }
         let mut shard = self.write(token.key);
-        if let Some(session) = shard.live.get(&token.key) {
-            return Ok(Arc::clone(session));
+        if let Some(live) = shard.live.get(&token.key) {
+            return Ok(Arc::clone(&live.session));
         }
+        let held = self.sessions_of.hold(principal)?;
         if self.live.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions {
             self.live.fetch_sub(1, Ordering::Relaxed);
             return Err(TooMany::Sessions);
         }
         let session = Arc::new(Session::new(token.key, token.revision, token.capabilities));
-        shard.live.insert(token.key, Arc::clone(&session));
+        shard.live.insert(token.key, Live { session: Arc::clone(&session), _held: held });
         drop(shard);
         self.keep_swept();
         Ok(session)
@@ -142,17 +162,16 @@ impl Sessions {
     /// Drops a session's live state.
     pub(crate) fn remove(&self, key: u128) {
         let removed = self.write(key).live.remove(&key);
-        if let Some(session) = removed {
+        if let Some(live) = removed {
             self.live.fetch_sub(1, Ordering::Relaxed);
-            session.close();
+            live.session.close();
         }
     }
 
     /// Ends every session's standalone stream, for a server that drains. Calls run on.
     pub(crate) fn drain(&self) {
         for shard in &self.shards {
-            let sessions: Vec<_> = read(shard).live.values().cloned().collect();
-            sessions.iter().for_each(|session| session.drain());
+            sessions_in(shard).iter().for_each(|session| session.drain());
         }
     }
 
@@ -195,8 +214,7 @@ impl Sessions {
     fn sweep(&self, ttl: Duration) {
         let now = unix_now();
         for shard in &self.shards {
-            let live: Vec<_> = read(shard).live.values().cloned().collect();
-            for session in live {
+            for session in sessions_in(shard) {
                 if session.sweep(ttl) {
                     self.remove(session.key);
                 }
@@ -220,6 +238,10 @@ impl Sessions {
 
 fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
     shard.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn sessions_in(shard: &RwLock<Shard>) -> Vec<Arc<Session>> {
+    read(shard).live.values().map(|live| Arc::clone(&live.session)).collect()
 }
 
 fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {

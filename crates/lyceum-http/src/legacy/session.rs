@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, timeout};
 
-use super::running::TooMany;
 use crate::context::Delivery;
 use crate::outbox::Outbox;
+use crate::too_many::TooMany;
 
 /// Subscriptions one session may hold.
 pub const MAX_SUBSCRIPTIONS: usize = 1024;

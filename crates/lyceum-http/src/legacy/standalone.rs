@@ -73,7 +73,10 @@ impl<H: Handler> Shared<H> {
 
     fn open_stream(self: &Arc<Self>, arrival: &Arrival<'_>) -> Result<Reply, Reply> {
         let token = self.session_of(arrival)?;
-        let session = self.sessions.live(&token).map_err(|full| full.reply(None))?;
+        let session = self
+            .sessions
+            .live(&token, arrival.principal.as_ref())
+            .map_err(|full| full.reply(None))?;
         let events = match arrival.headers.get(LAST_EVENT) {
             None => self.standalone(&session, &token),
             Some(last) => {

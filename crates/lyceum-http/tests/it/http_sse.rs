@@ -294,6 +294,23 @@ async fn too_many_streams_are_503() {
 }
 
 #[tokio::test]
+async fn streams_and_calls_of_one_principal_are_bounded() {
+    let limits = Limits { sessions_per_principal: 1, calls_per_principal: 1, ..Limits::default() };
+    let old =
+        Old::new(Lab::with(|endpoint| endpoint.limits(limits).authenticate(Bearer::shared())));
+    let by =
+        |name: &str, request: Request| request.header("authorization", &format!("Bearer {name}"));
+    for name in ["ana", "bob"] {
+        let (_live, address) = old.open_with(&by(name, sse())).await;
+        let another = timeout(Duration::from_secs(5), old.send(&by(name, sse()))).await;
+        refused(&another.expect("no stream"), 429, -32603, Value::Null);
+        let hang = |id| by(name, Request::post(&address, tool(id, "hang", json!({})).to_string()));
+        assert_eq!(old.send(&hang(1)).await.status(), 202);
+        refused(&old.send(&hang(2)).await, 429, -32603, json!(2));
+    }
+}
+
+#[tokio::test]
 async fn client_that_posts_without_reading_is_held_back() {
     let limits = Limits { calls_per_session: 4, stream_bytes: 10_000, ..Limits::default() };
     let old = Old::new(Lab::with(|endpoint| endpoint.limits(limits)));

@@ -19,6 +19,8 @@ mod http_sse;
 mod lab;
 // The status and error matrix.
 mod matrix;
+// What one caller may hold.
+mod principals;
 // Calls driven step by step.
 mod puppet;
 // The accept loop.

@@ -49,7 +49,7 @@ async fn sweeper_comes_and_goes_with_the_sessions() {
     let limits = Limits { session_idle: Duration::from_secs(1), ..Limits::default() };
     let sessions = Arc::new(Sessions::new(limits));
     for _ in 0..20 {
-        sessions.live(&token()).unwrap();
+        sessions.live(&token(), None).unwrap();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(sessions.len(), 0);
         assert!(!sessions.sweeping.load(Ordering::Acquire), "no sweeper without sessions");
@@ -62,13 +62,13 @@ async fn sessions_are_capped_and_the_count_is_exact() {
     let sessions = Arc::new(Sessions::new(limits));
     let tokens: Vec<_> = (0..4).map(|_| token()).collect();
     for token in &tokens[..3] {
-        sessions.live(token).unwrap();
-        sessions.live(token).unwrap();
+        sessions.live(token, None).unwrap();
+        sessions.live(token, None).unwrap();
     }
-    assert!(sessions.live(&tokens[3]).is_err());
+    assert!(sessions.live(&tokens[3], None).is_err());
     sessions.remove(tokens[0].key);
     sessions.remove(tokens[0].key);
     assert_eq!(sessions.len(), 2);
-    sessions.live(&tokens[3]).unwrap();
-    assert!(sessions.live(&tokens[0]).is_err());
+    sessions.live(&tokens[3], None).unwrap();
+    assert!(sessions.live(&tokens[0], None).is_err());
 }

@@ -49,7 +49,7 @@ async fn flood(connection: &mut Connection, flood: impl Fn(u32) -> Vec<u8>) -> b
         Ok(())
     };
     // A server that stops reading has had enough too; it ends such connections by its write stall.
-    !matches!(timeout(Duration::from_secs(5), send()).await, Ok(Ok(())))
+    !matches!(timeout(Duration::from_secs(30), send()).await, Ok(Ok(())))
 }
 
 /// Floods a server, and looks after it.
