@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::body::Incoming;
 use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
-use lyceum_kb::Kb;
+use lyceum_kb::{Indexer, Kb};
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, interval};
 use crate::background::Background;
 use crate::config::{self, Config};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
-use crate::{demo, library, monitoring};
+use crate::{knowledge, library, monitoring};
 
 /// Where 2024-11-05 clients open their stream, and where they send.
 const SSE: &str = "/sse";
@@ -37,6 +37,7 @@ pub(crate) struct App {
     doors: Vec<Door>,
     metrics: PrometheusHandle,
     background: Background,
+    indexer: Indexer,
 }
 
 /// An endpoint and the server behind it.
@@ -91,14 +92,18 @@ impl App {
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
+        for door in &doors {
+            background.run(knowledge::follow(&kb, door.server.clone()));
+        }
+        let indexer = Indexer::start(kb.clone());
         background.finish(Refusals::write(lines, kb));
-        Ok(Self { listener, address, config, first_start, doors, metrics, background })
+        Ok(Self { listener, address, config, first_start, doors, metrics, background, indexer })
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
-        let Self { listener, config, doors, background, .. } = self;
+        let Self { listener, config, doors, background, indexer, .. } = self;
         let options = ServeOptions { drain: config.drain, ..ServeOptions::default() };
         let stop = async {
             shutdown.await;
@@ -108,7 +113,7 @@ impl App {
             }
         };
         let served = serve(listener, site, options, stop).await;
-        drop(doors);
+        drop((doors, indexer));
         background.stop().await;
         served
     }
@@ -157,7 +162,7 @@ impl House<'_> {
             PathToken::load(&endpoint.path, secret, Arc::clone(&self.refusals))
                 .with_context(|| format!("cannot use the token of {}", endpoint.path))
         });
-        let server = demo::server(|tool| endpoint.offers(tool));
+        let server = knowledge::server(&self.kb, |tool| endpoint.offers(tool));
         let revocations = revocations(&config.data, &endpoint.path);
         let built = Endpoint::builder(endpoint.path.as_str(), server.clone())
             .dialect(endpoint.dialect)

@@ -57,6 +57,10 @@ pub(crate) struct StdioOpts {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Directory with the knowledge; a server may be using it at the same time.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<Given<PathBuf>>,
+
     /// What to log on stderr.
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<Given<String>>,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use lyceum_kb::Kb;
+use lyceum_kb::embed::{Embedder, StaticModel};
 use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
 
-use crate::config::{Config, StoreKind};
+use crate::config::{Config, Embeddings, StoreKind};
 
 /// The knowledge base, made if there is none yet. Nothing is embedded until an indexer runs.
 ///
@@ -27,7 +28,14 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Kb> {
             Arc::new(store)
         }
     };
-    Ok(Kb::new(store, Vec::new()))
+    Ok(Kb::new(store, embedders(config)))
+}
+
+/// The configured model, and those that can still embed for older vectors.
+fn embedders(config: &Config) -> Vec<Arc<dyn Embedder>> {
+    match &config.embeddings {
+        Embeddings::Static | Embeddings::OpenAi(_) => vec![Arc::new(StaticModel::new())],
+    }
 }
 
 fn create_private(directory: &Path) -> io::Result<()> {

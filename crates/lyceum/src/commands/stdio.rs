@@ -2,19 +2,34 @@
 
 use std::process::ExitCode;
 
+use lyceum_kb::Indexer;
 use lyceum_server::stdio::{Options, serve};
 
+use crate::background::Background;
 use crate::cli::StdioOpts;
 use crate::config::{Config, Environment, Settings};
-use crate::{demo, logging};
+use crate::{knowledge, library, logging};
 
 pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let flags = Settings { log: opts.log, ..Settings::default() };
+    let flags = Settings { log: opts.log, data: opts.data, ..Settings::default() };
     let config = Config::load(flags, opts.config.as_deref(), environment)?;
     logging::start(&config.log, environment);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let options = Options { question: config.limits.question, ..Options::default() };
-    let served = runtime.block_on(serve(demo::server(|_| true), options));
+    let kb = library::open(&config)?;
+    let options = Options {
+        question: config.limits.question,
+        line_bytes: config.limits.body_bytes,
+        ..Options::default()
+    };
+    let served = runtime.block_on(async {
+        let server = knowledge::server(&kb, |_| true);
+        let mut background = Background::default();
+        background.run(knowledge::follow(&kb, server.clone()));
+        let _indexer = Indexer::start(kb);
+        let served = serve(server, options).await;
+        background.stop().await;
+        served
+    });
     // A read of standard input cannot be interrupted; do not wait for it.
     runtime.shutdown_background();
     served?;

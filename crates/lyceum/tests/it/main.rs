@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod doctor; // what the doctor says about good, strict and hopeless servers
+mod knowledge; // the knowledge base over MCP
 mod lyceum; // starts the binary and talks to it
 mod readme; // what the README shows
 mod refusals; // configurations it does not start with

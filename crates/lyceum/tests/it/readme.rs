@@ -35,6 +35,19 @@ fn request(command: &str) -> Request {
     request
 }
 
+/// The answer without its version, times and numbers, which differ from run to run.
+fn blurred(answer: &str) -> String {
+    let mut blurred = String::new();
+    for c in answer.trim_end().chars() {
+        match c {
+            '0'..='9' | '.' if blurred.ends_with('#') => {}
+            '0'..='9' => blurred.push('#'),
+            c => blurred.push(c),
+        }
+    }
+    blurred
+}
+
 #[tokio::test]
 async fn transcripts_are_real() {
     let (lyceum, _data) = Lyceum::fresh(&[]).await;
@@ -43,8 +56,6 @@ async fn transcripts_are_real() {
     for (command, output) in sessions {
         assert!(command.starts_with("curl -s http://127.0.0.1:8808/mcp "), "{command}");
         let answer = lyceum.call(&request(&command)).await;
-        let version = format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
-        let shown = output.replace("\"version\":\"0.0.0\"", &version);
-        assert_eq!(answer.text().trim_end(), shown.trim_end(), "{command}");
+        assert_eq!(blurred(answer.text()), blurred(&output), "{command}");
     }
 }

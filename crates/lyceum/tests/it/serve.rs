@@ -20,48 +20,18 @@ fn initialize() -> Request {
 }
 
 #[tokio::test]
-async fn modern_client_calls_a_tool() {
-    let (lyceum, _data) = Lyceum::fresh(&[]).await;
-    let answer = lyceum.call(&call_tool("echo", json!({ "text": "hello" }))).await;
+async fn documents_survive_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let mut lyceum = Lyceum::start(data.path(), &[]).await;
+    let document = json!({ "path": "a", "content": "hello" });
+    let answer = lyceum.call(&call_tool("upload_document", document)).await;
     assert_eq!(answer.status(), 200, "{}", answer.text());
-    assert_eq!(answer.json()["result"]["content"][0]["text"], "hello");
-}
+    lyceum.terminate().await;
+    assert_eq!(lyceum.ended().await, Some(0));
 
-#[tokio::test]
-async fn demonstration_has_two_tools_a_resource_and_a_prompt() {
-    let (lyceum, _data) = Lyceum::fresh(&[]).await;
-    let list = async |method: &str, member: &str, key: &str| -> Vec<String> {
-        let answer = lyceum.call(&Request::modern(PATH, 1, method, json!({}))).await.json();
-        let items = answer["result"][member].as_array().unwrap().clone();
-        items.iter().map(|item| item[key].as_str().unwrap().to_owned()).collect()
-    };
-    assert_eq!(list("tools/list", "tools", "name").await, ["echo", "slow"]);
-    assert_eq!(list("resources/list", "resources", "uri").await, ["lyceum://about"]);
-    assert_eq!(list("prompts/list", "prompts", "name").await, ["greeting"]);
-    let uri = json!({ "uri": "lyceum://about" });
-    let about = lyceum.call(&Request::modern(PATH, 1, "resources/read", uri)).await.json();
-    assert!(about["result"]["contents"][0]["text"].as_str().unwrap().starts_with("Lyceum is"));
-    let greeting = json!({ "name": "greeting", "arguments": { "name": "Ana" } });
-    let greeting = lyceum.call(&Request::modern(PATH, 1, "prompts/get", greeting)).await.json();
-    let text = &greeting["result"]["messages"][0]["content"]["text"];
-    assert!(text.as_str().unwrap().contains("Greet Ana"), "{greeting}");
-}
-
-#[tokio::test]
-async fn slow_tells_how_far_it_is_and_has_a_bound() {
-    let (lyceum, _data) = Lyceum::fresh(&[]).await;
-    let mut params = json!({ "name": "slow", "arguments": { "seconds": 0.3 } });
-    params["_meta"]["progressToken"] = "t".into();
-    let request = Request::modern(PATH, 1, "tools/call", params);
-    let (_, mut events) = lyceum.connect().await.stream(&request).await;
-    let events = events.rest().await;
-    let last = events.last().unwrap().json();
-    assert_eq!(events[0].json()["params"]["progressToken"], "t");
-    assert_eq!(last["result"]["content"][0]["text"], "Took 0.3 seconds.");
-    for seconds in [61.0, -1.0] {
-        let answer = lyceum.call(&call_tool("slow", json!({ "seconds": seconds }))).await.json();
-        assert_eq!(answer["result"]["isError"], true, "{answer}");
-    }
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    let read = lyceum.call(&call_tool("get_document", json!({ "document_id": "a" }))).await.json();
+    assert_eq!(read["result"]["structuredContent"]["content"], "hello");
 }
 
 #[tokio::test]
@@ -87,19 +57,29 @@ async fn session_goes_on_after_a_restart() {
 #[tokio::test]
 async fn running_call_finishes_while_draining() {
     let (mut lyceum, _data) = Lyceum::fresh(&[]).await;
+    let upload = call_tool("upload_document", json!({ "path": "a", "content": "late" }));
+    let bytes = upload.header("expect", "100-continue").to_bytes();
+    let (head, body) = bytes.split_at(bytes.len() - upload_length(&bytes));
     let mut connection = lyceum.connect().await;
-    connection.send(call_tool("slow", json!({ "seconds": 1 })).to_bytes()).await;
-    let mut params = json!({ "name": "slow", "arguments": { "seconds": 1 } });
-    params["_meta"]["progressToken"] = 1.into();
-    // The first progress says that both calls have arrived.
-    let request = Request::modern(PATH, 2, "tools/call", params);
-    let (_, mut events) = lyceum.connect().await.stream(&request).await;
-    events.next().await.expect("progress");
+    connection.send(head).await;
+    // The server asks for the body: the call has begun.
+    let go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(connection.raw(go_on.len()).await, go_on.as_bytes());
     lyceum.terminate().await;
+    let refuses = async || tokio::net::TcpStream::connect(lyceum.address).await.is_err();
+    while !refuses().await {
+        tokio::task::yield_now().await;
+    }
+    connection.send(body).await;
     let answer = connection.response().await.json();
-    assert_eq!(answer["result"]["content"][0]["text"], "Took 1 seconds.");
-    assert!(events.rest().await.last().unwrap().json()["result"].is_object());
+    assert_eq!(answer["result"]["structuredContent"]["status"], "created");
     assert_eq!(lyceum.ended().await, Some(0));
+}
+
+/// Bytes after the empty line of a request.
+fn upload_length(request: &[u8]) -> usize {
+    let end = request.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    request.len() - end - 4
 }
 
 #[tokio::test]
@@ -158,16 +138,17 @@ async fn presets_and_flags_change_how_accept_is_read() {
 async fn endpoints_offer_what_the_file_says() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("lyceum.toml");
-    let text = "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/few\"\ntools = [\"e*\"]\n\
+    let text = "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/few\"\ntools = [\"search_*\"]\n\
                 explain = true\n";
     std::fs::write(&file, text).unwrap();
     let lyceum = Lyceum::start(data.path(), &["--config", file.to_str().unwrap()]).await;
     let few = lyceum.call(&Request::modern("/few", 1, "tools/list", json!({}))).await;
     assert_eq!(few.json()["result"]["tools"].as_array().unwrap().len(), 1);
     assert!(few.head.get("lyceum-decision").is_some());
-    let refused = json!({ "name": "slow", "arguments": { "seconds": 0 } });
+    let refused = json!({ "name": "list_documents", "arguments": {} });
     let refused = lyceum.call(&Request::modern("/few", 1, "tools/call", refused)).await.json();
     assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(refused["error"]["message"], "Tool not allowed: list_documents");
     let sse = Request::new("GET", "/sse").header("accept", "text/event-stream");
     assert_eq!(lyceum.call(&sse).await.status(), 404, "nobody asked for http_sse");
 }

@@ -1,0 +1,23 @@
+//! The knowledge base as MCP clients see it: tools, resources, prompts.
+//!
+//! What documents are and how they are found is `lyceum_kb`'s business; this module words it for
+//! models. Each tool has a file with its arguments and a function that knows nothing of MCP, so that
+//! other surfaces can call it too.
+
+mod answers;
+mod arguments;
+mod completions;
+mod desk;
+mod following;
+mod prompts;
+mod refusal;
+mod resources;
+mod schema;
+mod server;
+mod time;
+mod tools;
+mod uri;
+mod whole;
+
+pub(crate) use following::follow;
+pub(crate) use server::server;

@@ -1,0 +1,148 @@
+//! Where calls are taken: who is calling, what is written down about it, and how failures are told.
+
+use std::sync::Arc;
+
+use lyceum_kb::store::AuditEntry;
+use lyceum_kb::{Actor, Change, Code, DocPath, Error, Kb, Write, Written};
+use lyceum_server::{Call, Refused, Tool, ToolError, ToolResult, tool_with_schema};
+use lyceum_wire::RpcError;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::knowledge::arguments::Safety;
+use crate::knowledge::{refusal, schema};
+
+/// The author of writes where nobody has to say who they are.
+const ANONYMOUS: &str = "anonymous";
+/// How much of a made-up tool name or path is written down, in characters.
+const MAX_NAME: usize = 256;
+
+/// One call of one tool.
+pub(crate) struct Visit {
+    pub(crate) kb: Kb,
+    pub(crate) call: Call,
+    tool: &'static str,
+}
+
+/// A failed call.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Error,
+    /// Whether the store has written it down already.
+    audited: bool,
+}
+
+/// What a tool's function returns.
+pub(crate) type Answer<R> = Result<R, Failure>;
+
+/// Arguments that are about a document, for the audit trail.
+pub(crate) trait Subject {
+    fn subject(&self) -> Option<&str>;
+}
+
+/// A tool of the knowledge base: `run` gets the arguments, failures become results and audit lines.
+pub(crate) fn tool<A, R, F, Fut>(kb: &Kb, name: &'static str, description: &str, run: F) -> Tool
+where
+    A: DeserializeOwned + JsonSchema + Subject + Send + 'static,
+    R: Serialize + JsonSchema + Send + 'static,
+    F: Fn(Arc<Visit>, A) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Answer<R>> + Send + 'static,
+{
+    let kb = kb.clone();
+    let function = move |call: Call, arguments: A| {
+        let visit = Arc::new(Visit { kb: kb.clone(), call, tool: name });
+        let subject = arguments.subject().map(str::to_owned);
+        let running = run(Arc::clone(&visit), arguments);
+        async move {
+            match running.await {
+                Ok(answer) => ToolResult::new().structured(&answer),
+                Err(failure) => Err(visit.tell(failure, subject).await),
+            }
+        }
+    };
+    tool_with_schema(name, description, schema::of_arguments::<A>(), function)
+        .output_schema(schema::of_answers::<R>())
+}
+
+/// Ends a call no tool ever sees. `known` are the names some profile has.
+pub(crate) async fn refuse(kb: Kb, known: &[&str], call: Call, refused: Refused) -> ToolError {
+    match refused {
+        Refused::UnknownTool { name } => {
+            let (words, outcome) = if known.contains(&name.as_str()) {
+                ("Tool not allowed", Code::Forbidden.as_str())
+            } else {
+                ("Unknown tool", Code::NotFound.as_str())
+            };
+            audit(&kb, actor(&call, &name), None, outcome).await;
+            ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
+        }
+        Refused::InvalidArguments { tool, problem } => {
+            let error = Error::invalid(format!("{tool}: {problem}; see its input schema"));
+            audit(&kb, actor(&call, &tool), None, error.code().as_str()).await;
+            refusal::told(&error)
+        }
+        _ => refusal::told(&Error::internal("the call was refused")),
+    }
+}
+
+impl Visit {
+    /// Writes, in the caller's name.
+    pub(crate) async fn write(
+        &self,
+        path: DocPath,
+        change: Change,
+        safety: Safety,
+    ) -> Answer<Written> {
+        let Safety { expected_revision, idempotency } = safety;
+        let by = actor(&self.call, self.tool);
+        let write = Write { path, change, expected_revision, idempotency, by };
+        let kb = self.kb.clone();
+        // A task of its own: a client that hangs up must not keep others from hearing of a write
+        // that is stored.
+        let written = tokio::spawn(async move { kb.write(write).await }).await;
+        match written {
+            Ok(Ok(written)) => Ok(written),
+            Ok(Err(error)) => Err(Failure { error, audited: true }),
+            Err(_) => {
+                Err(Error::internal("the write ended unexpectedly; read before retrying").into())
+            }
+        }
+    }
+
+    async fn tell(&self, failure: Failure, subject: Option<String>) -> ToolError {
+        let Failure { error, audited } = failure;
+        if error.code() == Code::Internal {
+            tracing::error!(tool = self.tool, %error, "a tool failed");
+        }
+        if !audited {
+            let actor = actor(&self.call, self.tool);
+            audit(&self.kb, actor, subject, error.code().as_str()).await;
+        }
+        refusal::told(&error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, audited: false }
+    }
+}
+
+fn actor(call: &Call, tool: &str) -> Actor {
+    Actor {
+        principal: call.principal().map_or(ANONYMOUS, |principal| principal.as_str()).to_owned(),
+        profile: call.endpoint().to_owned(),
+        tool: tool.chars().take(MAX_NAME).collect(),
+        request_id: String::from_utf8_lossy(call.request_id().as_bytes()).into_owned(),
+    }
+}
+
+/// Writes a refusal down. A store that cannot is no reason to keep the answer back.
+async fn audit(kb: &Kb, actor: Actor, document: Option<String>, outcome: &str) {
+    let document = document.map(|document| document.chars().take(MAX_NAME).collect());
+    let entry = AuditEntry { actor, document, outcome: outcome.to_owned() };
+    if let Err(error) = kb.store().audit(entry).await {
+        tracing::warn!(%error, "a refused call could not be written to the audit trail");
+    }
+}

@@ -1,0 +1,38 @@
+//! Puts tools, resources and prompts together into one MCP server per profile.
+
+use lyceum_kb::Kb;
+use lyceum_server::{Call, Refused, Server};
+
+use crate::knowledge::{desk, prompts, resources, tools};
+
+/// The shape of the tools. Raise it when a change could surprise a client that knew the one before.
+const SCHEMA_VERSION: &str = "1";
+
+const INSTRUCTIONS: &str = "\
+This is a team's shared knowledge base: Markdown documents under paths such as guides/setup.md. Before \
+answering a question about the team, its projects or its decisions, look here. Find with \
+search_knowledge; read with get_document (brief, or by section and lines) or batch_read. Before changing \
+a document read it with get_document_for_rewrite, then use patch_document for small changes or \
+update_document for large ones, always with the revision you read as expected_revision. Failed calls \
+return {error: {code, message, details}}; the message says what to do.";
+
+/// The server of a profile that offers the tools `offers` says yes to.
+///
+/// Its subscribers hear of changes while [`follow`](crate::knowledge::follow) runs.
+pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
+    let (lister, refuser) = (kb.clone(), kb.clone());
+    let builder = Server::builder("lyceum", env!("CARGO_PKG_VERSION"))
+        .title("Lyceum")
+        .description("One door to a team's knowledge and tools.")
+        .instructions(INSTRUCTIONS)
+        .schema_version(SCHEMA_VERSION)
+        .template(resources::documents(kb))
+        .list_resources(move |_: Call, after| resources::list(lister.clone(), after))
+        .refuse(move |call: Call, refused: Refused| {
+            desk::refuse(refuser.clone(), &tools::NAMES, call, refused)
+        });
+    let builder =
+        prompts::all(kb).into_iter().fold(builder, |builder, prompt| builder.prompt(prompt));
+    let offered = tools::all(kb).into_iter().filter(|tool| offers(tool.name()));
+    offered.fold(builder, |builder, tool| builder.tool(tool)).build()
+}

@@ -1,0 +1,50 @@
+//! Every write and every refused call leaves a line, with who, where and what.
+
+use lyceum_kb::Policy;
+use lyceum_kb::store::Store;
+use lyceum_kb::store::sqlite::SqliteStore;
+use serde_json::json;
+
+use super::Client;
+use crate::lyceum::Lyceum;
+
+#[tokio::test]
+async fn writes_and_refusals_are_written_down() {
+    let (lyceum, data) = Lyceum::fresh(&[]).await;
+    let mut client = Client::of(&lyceum, "/mcp-gpt").await;
+    let calls = [
+        ("upload_document", json!({ "path": "a", "content": "x" })),
+        ("upload_document", json!({ "path": "a", "content": "x" })),
+        ("get_document", json!({ "document_id": "nope" })),
+        ("get_document", json!({ "document_id": "a" })),
+        ("search_knowledge", json!({ "query": 7 })),
+        ("list_documents", json!({ "prefix": "p", "limit": 0 })),
+        ("delete_document", json!({ "path": "a" })),
+        ("move_document", json!({})),
+    ];
+    for (tool, arguments) in calls {
+        client.ask("tools/call", json!({ "name": tool, "arguments": arguments })).await;
+    }
+    let store = SqliteStore::open(&data.path().join("knowledge.db"), Policy::default()).unwrap();
+    let mut trail = store.audit_trail(None, 100).await.unwrap();
+    trail.reverse();
+    let told: Vec<String> = trail
+        .iter()
+        .map(|line| {
+            let entry = &line.entry;
+            let by = &entry.actor;
+            assert_eq!(by.request_id, "1");
+            let document = entry.document.as_deref().unwrap_or("-");
+            format!("{} {} {} {document} {}", by.principal, by.profile, by.tool, entry.outcome)
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    anonymous /mcp-gpt upload_document a ok
+    anonymous /mcp-gpt upload_document a CONFLICT
+    anonymous /mcp-gpt get_document nope NOT_FOUND
+    anonymous /mcp-gpt search_knowledge - INVALID_ARGUMENT
+    anonymous /mcp-gpt list_documents p INVALID_ARGUMENT
+    anonymous /mcp-gpt delete_document - FORBIDDEN
+    anonymous /mcp-gpt move_document - NOT_FOUND
+    ");
+}
