@@ -80,7 +80,11 @@ pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<Brief> {
         Some(true) => Some(kb.history(&path, None, MAX_HISTORY).await?),
         _ => None,
     };
-    let related = kb.related(&document, MAX_RELATED).await?;
+    // What is near is an extra; a document that can be read is shown without it.
+    let related = kb.related(&document, MAX_RELATED).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "related documents could not be found");
+        Vec::new()
+    });
     Ok(Brief {
         related: related.into_iter().map(RelatedAnswer::from).collect(),
         outline,

@@ -1,6 +1,7 @@
 //! The knowledge base over MCP: every tool, profile, form of answer and revision.
 
 mod audit; // what is written down about refused calls
+mod conforms; // whether answers are what their schemas say
 mod errors; // what goes wrong, and in which shape it is told
 mod listing; // L-cases: pages, prefixes, bounds, cursors
 mod matrix; // every tool × profile × form × revision
@@ -9,6 +10,8 @@ mod resources; // documents as resources, prompts, completions
 mod tools; // what each tool takes and answers
 mod toolset; // M-cases: names, profiles, schemas, hash
 mod writers; // many writers on one document
+
+use std::collections::HashMap;
 
 use lyceum_testkit::{Connection, Request, Response};
 use serde_json::{Value, json};
@@ -28,12 +31,20 @@ pub(crate) struct Client {
     pub(crate) profile: &'static str,
     pub(crate) revision: &'static str,
     pub(crate) accept: &'static str,
+    /// The output schemas of the profile's tools.
+    schemas: HashMap<String, Value>,
 }
 
 impl Client {
     pub(crate) async fn of(lyceum: &Lyceum, profile: &'static str) -> Self {
-        let connection = lyceum.connect().await;
-        Self { connection, profile, revision: MODERN, accept: JSON }
+        let mut connection = lyceum.connect().await;
+        let list = connection.call(&request(profile, MODERN, "tools/list", json!({}))).await.json();
+        let tools = list["result"]["tools"].as_array().unwrap().iter();
+        let schema = |tool: &Value| {
+            (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone())
+        };
+        let schemas = tools.map(schema).collect();
+        Self { connection, profile, revision: MODERN, accept: JSON, schemas }
     }
 
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Response {
@@ -58,7 +69,7 @@ impl Client {
         let params = json!({ "name": tool, "arguments": arguments });
         let answer = self.ask("tools/call", params).await;
         assert!(answer["error"].is_null(), "{tool}: {answer}");
-        self.check_shape(&answer["result"]);
+        self.check_shape(tool, &answer["result"]);
         answer["result"].clone()
     }
 
@@ -78,9 +89,13 @@ impl Client {
         error
     }
 
-    /// One text block, and the same object as structured content where the revision has it.
-    fn check_shape(&self, result: &Value) {
+    /// One text block that fits the tool's schema, and the same object as structured content where
+    /// the revision has it.
+    fn check_shape(&self, tool: &str, result: &Value) {
         assert_eq!(result["content"].as_array().unwrap().len(), 1);
+        let schema = &self.schemas[tool];
+        conforms::check(schema, schema, &text_of(result))
+            .unwrap_or_else(|why| panic!("{tool}: {why}"));
         if self.revision >= "2025-06-18" {
             assert_eq!(result["structuredContent"], text_of(result));
         } else {
