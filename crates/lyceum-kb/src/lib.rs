@@ -3,6 +3,7 @@
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
 mod chunk;
+pub mod convert;
 mod diff;
 mod document;
 pub mod embed;
