@@ -15,8 +15,10 @@ use crate::context::{Context, Principal};
 use crate::dialect::{Decision, UnknownTool};
 use crate::endpoint::Shared;
 use crate::handler::{Handler, Outcome};
+use crate::legacy::RunningCall;
 use crate::outlet::PostOutlet;
 use crate::pipeline::{Reply, SESSION};
+use crate::too_many::TooMany;
 
 /// An answer, framed as JSON-RPC, and the status it has when it is a response of its own.
 #[derive(Debug)]
@@ -97,8 +99,14 @@ impl<H: Handler> Shared<H> {
         })
     }
 
-    /// Lets the handler take note of a notification, on a task of its own if that takes time.
-    pub(crate) async fn take_note(self: &Arc<Self>, notification: Notification, cx: Context) {
+    /// Lets the handler take note of a notification, on a task of its own if that takes time and
+    /// `admit` finds a place for it; otherwise the handler is stopped.
+    pub(crate) async fn take_note(
+        self: &Arc<Self>,
+        notification: Notification,
+        cx: Context,
+        admit: impl FnOnce() -> Result<RunningCall, TooMany>,
+    ) -> Result<(), TooMany> {
         let shared = Arc::clone(self);
         let mut noted: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
             let started =
@@ -112,8 +120,9 @@ impl<H: Handler> Shared<H> {
             }
         });
         if poll_once(&mut noted).await.is_pending() {
-            tokio::spawn(noted);
+            admit()?.spawn(noted);
         }
+        Ok(())
     }
 }
 

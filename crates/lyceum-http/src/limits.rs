@@ -30,8 +30,8 @@ pub struct Limits {
     pub session_lifetime: Duration,
     /// Silence on a stream after which a comment is sent.
     pub keep_alive: Duration,
-    /// Legacy calls that may run at once on tasks of their own, which outlive their connections (503
-    /// beyond).
+    /// Legacy calls that may run at once on tasks of their own, which outlive their connections, and
+    /// notifications that take time (503 beyond).
     pub calls: usize,
     /// Those of one session (429 beyond).
     pub calls_per_session: usize,

@@ -48,7 +48,11 @@ impl<H: Handler> Shared<H> {
             match message {
                 Ok(Message::Request(request)) => requests.push(request),
                 Ok(Message::Notification(notification)) => {
-                    self.legacy_notification(notification, &origin, principal.clone()).await;
+                    let noted =
+                        self.legacy_notification(notification, &origin, principal.clone()).await;
+                    // Nobody waits for an answer to it, but nobody else would say so either.
+                    answers
+                        .extend(noted.err().map(|too_many| encode::error(None, &too_many.into())));
                 }
                 Ok(Message::Response(response)) => drop(self.legacy_response(response, &origin)),
                 Ok(Message::Batch(_)) => {
@@ -95,7 +99,7 @@ impl<H: Handler> Shared<H> {
                 self.legacy_context(&request, origin, principal.clone(), Arc::clone(outlet) as _);
             let call = self.start(request, cx);
             let share = Share(Some(Arc::clone(&gathered)));
-            match origin.admit(id.clone()) {
+            match origin.admit(Some(id.clone())) {
                 // Each answer goes to the batch, not to an outlet of its own.
                 Ok(running) => running.spawn(async move {
                     let (share, answer) = (share, call.await);

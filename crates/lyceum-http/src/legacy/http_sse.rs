@@ -173,8 +173,14 @@ impl<H: Handler> HttpSse<H> {
                         session.cancel(&id);
                     }
                 } else {
-                    let cx = self.context(&session, principal, None);
-                    self.shared.take_note(notification, cx).await;
+                    let (sessions, held) = (&self.shared.sessions, Arc::clone(&session));
+                    let cx = self.context(&session, principal.clone(), None);
+                    let admit =
+                        || RunningCall::admit(sessions, principal.as_ref(), Some(held), None);
+                    self.shared
+                        .take_note(notification, cx, admit)
+                        .await
+                        .map_err(|too_many| too_many.reply(None))?;
                 }
             }
             Message::Response(response) => {
@@ -198,7 +204,7 @@ impl<H: Handler> HttpSse<H> {
     ) -> Result<(), Reply> {
         let (id, held) = (request.id.clone(), Some(Arc::clone(&session)));
         let running =
-            RunningCall::admit(&self.shared.sessions, principal.as_ref(), held, id.clone())
+            RunningCall::admit(&self.shared.sessions, principal.as_ref(), held, Some(id.clone()))
                 .map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = SessionOutlet::of(&session, self.shared.limits.question);
         if request.method == "initialize" {

@@ -20,4 +20,5 @@ mod token;
 pub use http_sse::HttpSse;
 pub(crate) use origin::Origin;
 pub(crate) use registry::Sessions;
+pub(crate) use running::RunningCall;
 pub use session::{MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};

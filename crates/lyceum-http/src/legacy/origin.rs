@@ -54,8 +54,8 @@ impl Origin {
         Ok((session, self.sessions.limits.question))
     }
 
-    /// Finds a place for the call `id` among the running ones.
-    pub(super) fn admit(&self, id: Id) -> Result<RunningCall, TooMany> {
+    /// Finds a place for the call `id` among the running ones. Notifications have no id.
+    pub(super) fn admit(&self, id: Option<Id>) -> Result<RunningCall, TooMany> {
         RunningCall::admit(&self.sessions, self.principal.as_ref(), self.live(), id)
     }
 

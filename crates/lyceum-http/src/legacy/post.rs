@@ -25,6 +25,7 @@ use crate::outlet::{First, PostOutlet};
 use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
 use crate::sse::{self, Event};
 use crate::stream::{EventStream, event_id};
+use crate::too_many::TooMany;
 
 /// The code of the error that ends a cancelled call, where the client still waits for one.
 const CANCELLED: ErrorCode = ErrorCode(-32800);
@@ -55,8 +56,10 @@ impl<H: Handler> Shared<H> {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED);
                 let (shared, principal) = (Arc::clone(self), arrival.principal);
                 Next::Later(Box::pin(async move {
-                    shared.legacy_notification(notification, &origin, principal).await;
-                    answer::empty(status)
+                    match shared.legacy_notification(notification, &origin, principal).await {
+                        Ok(()) => answer::empty(status),
+                        Err(too_many) => too_many.reply(None),
+                    }
                 }))
             }
             Message::Batch(batch) => self.legacy_batch(&mut arrival, batch, origin)?,
@@ -142,7 +145,7 @@ impl<H: Handler> Shared<H> {
             Poll::Ready(answer) => outlet.complete(answer.message),
             Poll::Pending => {
                 let finishes = Finishes(Arc::clone(&outlet));
-                match origin.admit(id.clone()) {
+                match origin.admit(Some(id.clone())) {
                     Ok(running) => running.spawn(async move {
                         let (finishes, answer) = (finishes, call.await);
                         finishes.0.complete(answer.message);
@@ -264,19 +267,19 @@ impl<H: Handler> Shared<H> {
         notification: Notification,
         origin: &Origin,
         principal: Option<Principal>,
-    ) {
+    ) -> Result<(), TooMany> {
         if notification.method == "notifications/cancelled" {
             let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
             if let (Some(session), Some(id)) = (session, cancelled_id(&notification)) {
                 session.cancel(&id);
             }
-            return;
+            return Ok(());
         }
         let nowhere = Verdict { decision: Decision::Json, rule: "notification", can_stream: false };
         let outlet = self.outlet(nowhere, origin.clone());
         let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
         let cx = self.context(origin, session, None, principal, outlet);
-        self.take_note(notification, cx).await;
+        self.take_note(notification, cx, || origin.admit(None)).await
     }
 
     pub(super) fn legacy_response(&self, response: Response, origin: &Origin) -> Reply {

@@ -1,4 +1,5 @@
-//! A legacy call on a task of its own: counted, cancellable by its id, forgotten when it ends.
+//! A legacy call on a task of its own: counted, cancellable by its id, forgotten when it ends. So is
+//! a notification that takes its handler time, though it has no id to be cancelled by.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::context::Principal;
 use crate::too_many::{Held, TooMany};
 
 /// A call's place among the running ones; it is given up when the call ends, however it ends.
-pub(super) struct RunningCall {
+pub(crate) struct RunningCall {
     sessions: Arc<Sessions>,
     _held: Option<Held>,
     /// The session the call belongs to, and the call's number there.
@@ -19,12 +20,13 @@ pub(super) struct RunningCall {
 }
 
 impl RunningCall {
-    /// Finds a place for the call `id` of `principal`, in a session if there is one.
+    /// Finds a place for the call `id` of `principal`, in a session if there is one. Notifications
+    /// have no id.
     pub(super) fn admit(
         sessions: &Arc<Sessions>,
         principal: Option<&Principal>,
         session: Option<Arc<Session>>,
-        id: Id,
+        id: Option<Id>,
     ) -> Result<Self, TooMany> {
         let held = sessions.calls_of.hold(principal)?;
         sessions.begin_call()?;
@@ -37,7 +39,7 @@ impl RunningCall {
     }
 
     /// Runs the call.
-    pub(super) fn spawn(self, call: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self, call: impl Future<Output = ()> + Send + 'static) {
         let place = self.place.clone();
         let task = tokio::spawn(async move {
             let _running = self;

@@ -50,7 +50,8 @@ struct State {
 /// A call and how to stop it, once it runs. Clients that give two calls the same id get two.
 #[derive(Debug)]
 struct RunningCall {
-    id: Id,
+    /// `None` for a notification.
+    id: Option<Id>,
     task: Option<AbortHandle>,
 }
 
@@ -206,7 +207,7 @@ impl Session {
 
     /// Makes room for a call that is about to start, so that it can be cancelled by its id, unless
     /// `limit` of them are running. Returns the call's number.
-    pub(super) fn call_announced(&self, id: Id, limit: usize) -> Result<u64, TooMany> {
+    pub(super) fn call_announced(&self, id: Option<Id>, limit: usize) -> Result<u64, TooMany> {
         let mut state = self.lock();
         if state.calls.len() >= limit {
             return Err(TooMany::CallsOfSession);
@@ -247,7 +248,7 @@ impl Session {
     /// Stops a running call, as asked by `notifications/cancelled`.
     pub fn cancel(&self, id: &Id) {
         let state = self.lock();
-        let calls = state.calls.values().filter(|call| call.id == *id);
+        let calls = state.calls.values().filter(|call| call.id.as_ref() == Some(id));
         calls.filter_map(|call| call.task.as_ref()).for_each(AbortHandle::abort);
     }
 

@@ -176,6 +176,17 @@ async fn member_that_panics_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn notifications_beyond_the_bound_are_told_so() {
+    let limits = lyceum_http::Limits { calls: 2, ..lyceum_http::Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let hang = note("notifications/hang");
+    let members = [hang.clone(), hang.clone(), hang, request(1, "echo", json!({}))];
+    let answers = array(&lab.send(&post(&members)).await);
+    assert_eq!(outcomes(&answers), [(json!(1), -32603), (Value::Null, -32603)]);
+    assert_eq!(lab.fixture.running(), 2);
+}
+
+#[tokio::test]
 async fn modern_requests_cannot_be_batched() {
     let lab = Lab::new();
     let modern = crate::lab::modern(1, "echo", json!({}));

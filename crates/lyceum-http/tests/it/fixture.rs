@@ -279,7 +279,11 @@ impl Handler for Fixture {
         self.state.changed.notify_waiters();
         match &*notification.method {
             "notifications/panic" => panic!("a handler that panics on a notification"),
-            "notifications/hang" => std::future::pending().await,
+            "notifications/hang" => {
+                self.state.running.fetch_add(1, Ordering::SeqCst);
+                let _running = Running(Arc::clone(&self.state));
+                std::future::pending().await
+            }
             _ => {}
         }
     }

@@ -346,6 +346,22 @@ async fn panicking_and_endless_notifications_hold_up_nothing() {
 }
 
 #[tokio::test]
+async fn notifications_that_take_time_are_bounded_and_end_with_the_stream() {
+    let limits = Limits { calls_per_session: 2, ..Limits::default() };
+    let old = Old::new(Lab::with(|endpoint| endpoint.limits(limits)));
+    let (live, address) = old.open().await;
+    let hang = json!({"jsonrpc": "2.0", "method": "notifications/hang"});
+    for _ in 0..2 {
+        old.post(&address, hang.clone()).await;
+    }
+    let refusal = old.send(&Request::post(&address, hang.to_string())).await;
+    refused(&refusal, 429, -32603, Value::Null);
+    assert_eq!(old.lab.fixture.running(), 2);
+    drop(live);
+    timeout(Duration::from_secs(5), old.lab.fixture.until_running(0)).await.unwrap();
+}
+
+#[tokio::test]
 async fn conversation_works_over_sockets() {
     let lab = Lab::new();
     let server = lab.serve().await;

@@ -301,6 +301,28 @@ async fn running_calls_of_all_legacy_clients_are_bounded() {
 }
 
 #[tokio::test]
+async fn notifications_that_take_time_are_bounded_like_calls() {
+    let limits = Limits { calls_per_session: 2, calls: 3, ..Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let (session, other) = (lab.session("2025-11-25").await, lab.session("2025-11-25").await);
+    let note = |session: &str, method: &str| {
+        crate::lab::notification(method, json!({})).header("mcp-session-id", session)
+    };
+    for (session, status) in [(&session, 202), (&session, 202), (&session, 429), (&other, 202)] {
+        let response = lab.send(&note(session, "notifications/hang")).await;
+        assert_eq!(response.status(), status, "{}", response.text());
+    }
+    let full = lab.send(&note(&other, "notifications/hang")).await;
+    refused(&full, 503, -32603, Value::Null);
+    assert!(full.head.get("retry-after").is_some());
+    assert_eq!(lab.fixture.running(), 3, "those refused do not run on");
+    assert_eq!(lab.send(&note(&session, "notifications/quick")).await.status(), 202);
+    lab.send(&delete(&session)).await;
+    lab.fixture.until_running(1).await;
+    assert_eq!(lab.send(&note(&other, "notifications/hang")).await.status(), 202);
+}
+
+#[tokio::test]
 async fn calls_with_the_same_id_are_told_apart() {
     let limits = Limits { calls_per_session: 3, ..Limits::default() };
     let lab = Lab::with(|endpoint| endpoint.limits(limits));
