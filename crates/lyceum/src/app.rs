@@ -17,6 +17,8 @@ use tokio::time::{Duration, Instant, interval};
 use crate::background::Background;
 use crate::config::{self, Config};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
+use crate::observed::Observed;
+use crate::rest::{self, Doorkeeper, Rest};
 use crate::{knowledge, library, monitoring};
 
 /// Where 2024-11-05 clients open their stream, and where they send.
@@ -35,7 +37,7 @@ pub(crate) struct App {
     /// Whether the data directory is new.
     pub(crate) first_start: bool,
     doors: Vec<Door>,
-    metrics: PrometheusHandle,
+    rest: Rest,
     background: Background,
     indexer: Indexer,
 }
@@ -67,7 +69,7 @@ impl App {
             // There can be no key, so a server that would refuse to start leaves nothing behind.
             config.listen(false)?;
         }
-        let kb = library::open(&config)?;
+        let (kb, embedder) = library::open_watched(&config)?;
         let ring = Arc::new(KeyRing::load(&kb).await.context("reading the API keys")?);
         let listen = config.listen(ring.has_live())?;
         let key = config.data.join(SEAL_KEY);
@@ -76,9 +78,11 @@ impl App {
             .with_context(|| format!("cannot use the sealing key {}", key.display()))?;
         let (refusals, lines) = Refusals::new();
         let (sealer, refusals) = (Arc::new(sealer), Arc::new(refusals));
+        let integrity = Arc::default();
         let house =
             House { config: &config, kb: kb.clone(), sealer, ring: Arc::clone(&ring), refusals };
         let doors = house.doors()?;
+        let rest = house.rest(&doors, metrics.clone(), embedder, Arc::clone(&integrity));
         let listener = TcpListener::bind(listen).await.with_context(|| {
             format!("cannot listen on {listen}; choose another address with --listen")
         })?;
@@ -88,7 +92,8 @@ impl App {
             background.run(remind(address));
         }
         background.run(ring.follow(kb.clone()));
-        background.run(monitoring::upkeep(metrics.clone()));
+        background.run(monitoring::upkeep(metrics));
+        background.run(rest::check_integrity(kb.clone(), integrity));
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
@@ -97,7 +102,7 @@ impl App {
         }
         let indexer = Indexer::start(kb.clone());
         background.finish(Refusals::write(lines, kb));
-        Ok(Self { listener, address, config, first_start, doors, metrics, background, indexer })
+        Ok(Self { listener, address, config, first_start, doors, rest, background, indexer })
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
@@ -120,17 +125,14 @@ impl App {
 
     /// Every path there is.
     fn site(&self) -> Site<Incoming> {
-        let Config { hosts, origins, .. } = &self.config;
-        let metrics = monitoring::metrics(self.metrics.clone(), hosts.clone(), origins.clone());
-        let site = Site::new()
-            .handle("/health", monitoring::health(Instant::now()))
-            .handle("/metrics", metrics);
         let configured = self.config.endpoints.iter().zip(&self.doors);
-        configured.fold(site, |site, (config, door)| {
+        let site = configured.fold(Site::new(), |site, (config, door)| {
             let site = door.open(site);
             let http_sse = || door.endpoint.http_sse(MESSAGES);
             if config.http_sse { site.http_sse(SSE, http_sse()) } else { site }
-        })
+        });
+        let (judge, rest) = (self.rest.clone(), self.rest.clone());
+        site.matching(move |path| judge.claims(path), move |request| rest.respond(request))
     }
 
     /// The address of `path` for a client on this machine.
@@ -179,6 +181,39 @@ impl House<'_> {
         Ok(Door { endpoint: built, server, token: token.transpose()? })
     }
 
+    /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
+    fn rest(
+        &self,
+        doors: &[Door],
+        metrics: PrometheusHandle,
+        embedder: Arc<Observed>,
+        integrity: Arc<rest::Integrity>,
+    ) -> Rest {
+        let config = self.config;
+        let bound = config.endpoints.iter().filter_map(|endpoint| endpoint.keys.clone()).flatten();
+        let admission = match &config.rest_keys {
+            Some(names) => Admission::Only(names.clone()),
+            None => Admission::Except(bound.collect()),
+        };
+        let door = Doorkeeper {
+            gate: self.gate(admission, "rest"),
+            refusals: Arc::clone(&self.refusals),
+            hosts: config.hosts.clone(),
+            origins: config.origins.clone(),
+            limits: config.limits.clone(),
+        };
+        let desk = rest::Desk {
+            kb: self.kb.clone(),
+            sealer: Arc::clone(&self.sealer),
+            metrics,
+            embedder,
+            integrity,
+            info: info(&config.endpoints, doors, &self.kb),
+            started: Instant::now(),
+        };
+        Rest::new(desk, door)
+    }
+
     fn gate(&self, admission: Admission, name: &str) -> Gate {
         let (ring, refusals) = (Arc::clone(&self.ring), Arc::clone(&self.refusals));
         Gate::new(ring, refusals, admission, self.config.needs_keys(), name)
@@ -198,6 +233,26 @@ impl Door {
                 endpoint.respond(request)
             },
         )
+    }
+}
+
+/// What `/info` says: the tools of each endpoint and of all together.
+fn info(endpoints: &[config::Endpoint], doors: &[Door], kb: &Kb) -> rest::Info {
+    let names = || knowledge::tools::NAMES.iter().map(|&name| name.to_owned());
+    let profile = |(endpoint, door): (&config::Endpoint, &Door)| rest::Profile {
+        name: endpoint.profile_name().to_owned(),
+        path: endpoint.path.clone(),
+        dialect: endpoint.dialect.as_str(),
+        tools: names().filter(|name| endpoint.offers(name)).collect(),
+        schema_hash: door.server.schema_hash(),
+    };
+    rest::Info {
+        name: "lyceum",
+        version: env!("CARGO_PKG_VERSION"),
+        schema_version: knowledge::SCHEMA_VERSION,
+        schema_hash: knowledge::server(kb, |_| true).schema_hash(),
+        tools: names().collect(),
+        profiles: endpoints.iter().zip(doors).map(profile).collect(),
     }
 }
 

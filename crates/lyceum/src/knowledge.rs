@@ -4,20 +4,20 @@
 //! models. Each tool has a file with its arguments and a function that knows nothing of MCP, so that
 //! other surfaces can call it too.
 
-mod answers;
-mod arguments;
+pub(crate) mod answers;
+pub(crate) mod arguments;
 mod completions;
 mod desk;
 mod following;
 mod prompts;
-mod refusal;
+pub(crate) mod refusal;
 mod resources;
 mod schema;
 mod server;
 mod time;
-mod tools;
+pub(crate) mod tools;
 mod uri;
 mod whole;
 
 pub(crate) use following::follow;
-pub(crate) use server::server;
+pub(crate) use server::{SCHEMA_VERSION, server};

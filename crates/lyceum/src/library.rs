@@ -12,12 +12,18 @@ use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
 
 use crate::config::{Config, Embeddings, StoreKind};
+use crate::observed::Observed;
 
 /// The knowledge base, made if there is none yet. Nothing is embedded until an indexer runs.
 ///
 /// # Errors
 /// When the data directory or the store in it cannot be used.
 pub(crate) fn open(config: &Config) -> anyhow::Result<Kb> {
+    open_watched(config).map(|(kb, _)| kb)
+}
+
+/// The same, and a way to ask how the configured model is doing.
+pub(crate) fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Observed>)> {
     create_private(&config.data)
         .with_context(|| format!("cannot create the data directory {}", config.data.display()))?;
     let store: Arc<dyn Store> = match config.store {
@@ -28,10 +34,13 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Kb> {
             Arc::new(store)
         }
     };
-    Ok(Kb::new(store, embedders(config)))
+    let mut embedders = embedders(config);
+    let observed = Arc::new(Observed::new(embedders.remove(0)));
+    embedders.insert(0, Arc::clone(&observed) as Arc<dyn Embedder>);
+    Ok((Kb::new(store, embedders), observed))
 }
 
-/// The configured model, and those that can still embed for older vectors.
+/// The configured model first, then those that can still embed for older vectors.
 fn embedders(config: &Config) -> Vec<Arc<dyn Embedder>> {
     match &config.embeddings {
         Embeddings::Static | Embeddings::OpenAi(_) => vec![Arc::new(StaticModel::new())],

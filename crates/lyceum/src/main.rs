@@ -11,6 +11,8 @@ mod knowledge;
 mod library;
 mod logging;
 mod monitoring;
+mod observed;
+mod rest;
 mod stdout;
 mod stop;
 mod welcome;

@@ -1,38 +1,40 @@
-//! What watchers ask for: `/health` and `/metrics`.
+//! Counting: what the numbers of `/metrics` are. Who asks for them is answered by `rest`.
 
 use anyhow::Context;
-use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use lyceum_http::guard::{check_host, check_origin};
-use lyceum_http::{AnswerBody, HostPolicy, OriginPolicy, ResponseFuture};
-use lyceum_wire::{RpcError, encode};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use serde_json::json;
-use tokio::time::{Duration, Instant, interval};
+use tokio::time::{Duration, interval};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const PROMETHEUS: HeaderValue =
-    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 /// How often histograms are tidied up.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What each number is, for the `# HELP` lines.
-const HELP: &[(&str, &str)] = &[
+/// What each counter is, for the `# HELP` lines.
+const COUNTERS: &[(&str, &str)] = &[
     ("lyceum_accept_total", "Requests by the form of their Accept header."),
     ("lyceum_decisions_total", "Answers by the form that was decided on."),
     ("lyceum_notifications_dropped_total", "Notifications an answer could not carry."),
     ("lyceum_handler_panics_total", "Handlers that panicked."),
+    ("lyceum_refused_total", "Callers that were not let in."),
+];
+
+/// What each gauge is.
+const GAUGES: &[(&str, &str)] = &[
+    ("lyceum_streams_open", "Event streams open now."),
+    ("lyceum_info", "Always 1; the version is a label."),
+    ("lyceum_documents", "Living documents."),
+    ("vector_sync_lag_seconds", "How long the oldest write has waited for its vectors."),
+    ("lyceum_vectors_waiting", "Documents that wait for vectors."),
+    ("lyceum_vectors_dead", "Documents whose vectors were given up."),
 ];
 
 /// Starts counting, for the whole process.
 pub(crate) fn install() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new().install_recorder().context("starting metrics")?;
-    for (name, help) in HELP {
+    for (name, help) in COUNTERS {
         metrics::describe_counter!(*name, *help);
     }
-    metrics::describe_gauge!("lyceum_streams_open", "Event streams open now.");
-    metrics::describe_gauge!("lyceum_info", "Always 1; the version is a label.");
+    for (name, help) in GAUGES {
+        metrics::describe_gauge!(*name, *help);
+    }
     metrics::gauge!("lyceum_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(handle)
 }
@@ -44,65 +46,4 @@ pub(crate) async fn upkeep(metrics: PrometheusHandle) {
         ticks.tick().await;
         metrics.run_upkeep();
     }
-}
-
-/// Answers `/health`. It asks for no name: a load balancer calls by address.
-pub(crate) fn health<B>(started: Instant) -> impl Fn(Request<B>) -> ResponseFuture + Send + Sync {
-    move |request| {
-        let document = json!({
-            "status": "ok",
-            "name": "lyceum",
-            "version": env!("CARGO_PKG_VERSION"),
-            "uptimeSeconds": started.elapsed().as_secs(),
-        });
-        answer(read_only(&request, JSON, || document.to_string()))
-    }
-}
-
-/// Answers `/metrics`, to those who may ask the endpoints too.
-pub(crate) fn metrics<B>(
-    handle: PrometheusHandle,
-    hosts: HostPolicy,
-    origins: OriginPolicy,
-) -> impl Fn(Request<B>) -> ResponseFuture + Send + Sync {
-    move |request| {
-        let admitted = check_host(request.uri(), request.headers(), &hosts)
-            .and_then(|()| check_origin(request.headers(), &origins).map(|_| ()));
-        let response = match admitted {
-            Ok(()) => read_only(&request, PROMETHEUS, || handle.render()),
-            Err(refused) => {
-                let status = StatusCode::from_u16(refused.status);
-                error(status.unwrap_or(StatusCode::BAD_REQUEST), refused.message)
-            }
-        };
-        answer(response)
-    }
-}
-
-fn answer(response: Response<AnswerBody>) -> ResponseFuture {
-    Box::pin(std::future::ready(Ok(response)))
-}
-
-fn read_only<B>(
-    request: &Request<B>,
-    media: HeaderValue,
-    text: impl FnOnce() -> String,
-) -> Response<AnswerBody> {
-    if request.method() == Method::GET || request.method() == Method::HEAD {
-        return respond(StatusCode::OK, media, text().into());
-    }
-    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here".into());
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    response
-}
-
-fn error(status: StatusCode, message: std::borrow::Cow<'static, str>) -> Response<AnswerBody> {
-    respond(status, JSON, encode::error(None, &RpcError::invalid_request(message)))
-}
-
-fn respond(status: StatusCode, media: HeaderValue, body: Bytes) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::whole(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, media);
-    response
 }

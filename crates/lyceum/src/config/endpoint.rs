@@ -65,6 +65,11 @@ impl Endpoint {
         self.tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)))
     }
 
+    /// The name of the profile at its path; other endpoints are named after their path.
+    pub(crate) fn profile_name(&self) -> &str {
+        Profile::at(&self.path).map_or(self.path.trim_start_matches('/'), |profile| profile.name)
+    }
+
     /// One line for people.
     pub(crate) fn summary(&self) -> String {
         let mut line = format!("{} ({}", self.path, self.dialect);

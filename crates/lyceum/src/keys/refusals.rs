@@ -16,8 +16,8 @@ use super::Denied;
 const BURST: u32 = 60;
 /// How long a new line takes to become allowed.
 const REFILL: Duration = Duration::from_secs(1);
-/// A request id longer than this is cut.
-const LONGEST_ID: usize = 128;
+/// A request id or path with more characters than this is cut.
+const LONGEST: usize = 256;
 
 /// Takes note of refusals; never waits.
 #[derive(Debug)]
@@ -47,12 +47,24 @@ impl Refusals {
     pub(crate) fn record(&self, door: &str, caller: &str, denied: Denied, request_id: &str) {
         let labels = [("endpoint", door.to_owned()), ("reason", denied.code().to_lowercase())];
         metrics::counter!("lyceum_refused_total", &labels).increment(1);
+        let actor = Actor {
+            principal: caller.to_owned(),
+            profile: door.to_owned(),
+            tool: String::new(),
+            request_id: request_id.chars().take(LONGEST).collect(),
+        };
+        self.note(actor, None, denied.code());
+    }
+
+    /// Notes that a call by `actor` was refused.
+    pub(crate) fn note(&self, actor: Actor, document: Option<String>, outcome: &str) {
         let Some(omitted) = self.allowed() else { return };
         if omitted > 0 {
-            self.send(entry("", "", "", format!("REFUSED {omitted} MORE")));
+            let outcome = format!("REFUSED {omitted} MORE");
+            self.send(AuditEntry { actor: Actor::default(), document: None, outcome });
         }
-        let request_id: String = request_id.chars().take(LONGEST_ID).collect();
-        self.send(entry(caller, door, &request_id, denied.code().to_owned()));
+        let document = document.map(|document| document.chars().take(LONGEST).collect());
+        self.send(AuditEntry { actor, document, outcome: outcome.to_owned() });
     }
 
     /// Whether a line may be written; if so, how many refusals got none since the last one.
@@ -87,14 +99,4 @@ impl Refusals {
             }
         }
     }
-}
-
-fn entry(principal: &str, profile: &str, request_id: &str, outcome: String) -> AuditEntry {
-    let actor = Actor {
-        principal: principal.to_owned(),
-        profile: profile.to_owned(),
-        tool: String::new(),
-        request_id: request_id.to_owned(),
-    };
-    AuditEntry { actor, document: None, outcome }
 }

@@ -6,7 +6,7 @@ use lyceum_server::{Call, Refused, Server};
 use crate::knowledge::{desk, prompts, resources, tools};
 
 /// The shape of the tools. Raise it when a change could surprise a client that knew the one before.
-const SCHEMA_VERSION: &str = "1";
+pub(crate) const SCHEMA_VERSION: &str = "1";
 
 const INSTRUCTIONS: &str = "\
 This is a team's shared knowledge base: Markdown documents under paths such as guides/setup.md. Before \

@@ -166,16 +166,24 @@ async fn watchers_get_health_and_metrics() {
     );
     let line = "lyceum_accept_total{endpoint=\"/mcp\",mode=\"both\"} 1";
     assert!(metrics.text().lines().any(|found| found == line), "{}", metrics.text());
-    let rows: &[(Request, u16)] = &[
-        (Request::new("POST", "/health"), 405),
-        (Request::new("GET", "/metrics").set("host", "evil.example"), 421),
-        (Request::new("GET", "/metrics").header("origin", "https://evil.example"), 403),
-        (Request::new("GET", "/elsewhere"), 404),
+    let rows: &[(Request, u16, Value)] = &[
+        (Request::new("POST", "/health"), 405, "METHOD_NOT_ALLOWED".into()),
+        (
+            Request::new("GET", "/metrics").set("host", "evil.example"),
+            421,
+            "MISDIRECTED_REQUEST".into(),
+        ),
+        (
+            Request::new("GET", "/metrics").header("origin", "https://evil.example"),
+            403,
+            "FORBIDDEN".into(),
+        ),
+        (Request::new("GET", "/elsewhere"), 404, (-32600).into()),
     ];
-    for (request, status) in rows {
+    for (request, status, code) in rows {
         let answer = lyceum.call(request).await;
         assert_eq!(answer.status(), *status, "{request:?}");
-        assert_eq!(answer.json()["error"]["code"], -32600, "{request:?}");
+        assert_eq!(answer.json()["error"]["code"], *code, "{request:?}");
     }
 }
 

@@ -1,0 +1,236 @@
+//! `/health` and `/metrics`: how the server and what it depends on are.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::StatusCode;
+use lyceum_kb::Kb;
+use lyceum_kb::store::Backlog;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Duration, interval, sleep, timeout};
+
+use super::maintenance::Nothing;
+use super::problem::Problem;
+use super::route::Reply;
+use super::visit::{Desk, Visit};
+
+/// How long a dependency may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// When everything is read and checked: not while the server is busy starting, then once a day.
+const FIRST_CHECK: Duration = Duration::from_secs(60);
+const CHECKS: Duration = Duration::from_secs(24 * 3600);
+/// Vectors that are later than this are late.
+const LATE: Duration = Duration::from_secs(60);
+/// The most problems that are told.
+const MAX_PROBLEMS: usize = 20;
+
+/// How something is; the worst of its parts, for the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    Ok,
+    /// It works, but not as well as it should.
+    Degraded,
+    Failing,
+}
+
+/// How the server is. Callers without a key are told states only.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
+    status: State,
+    name: &'static str,
+    version: &'static str,
+    uptime_seconds: u64,
+    dependencies: Dependencies,
+    integrity: IntegrityAnswer,
+}
+
+/// What the server needs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Dependencies {
+    /// Where documents are kept.
+    store: Dependency,
+    /// What turns texts into vectors.
+    embedder: Dependency,
+    /// The worker that gives documents their vectors.
+    index: Dependency,
+}
+
+/// One thing the server needs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Dependency {
+    status: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    /// Of the last call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<usize>,
+    /// Documents that wait for vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<usize>,
+    /// Documents whose vectors were given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead: Option<usize>,
+    /// How long the oldest of them has waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag_seconds: Option<f64>,
+}
+
+/// Whether stored data is whole.
+#[derive(Debug, Serialize, JsonSchema)]
+struct IntegrityAnswer {
+    status: State,
+    /// Whether everything was read and checked since the start.
+    checked: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
+}
+
+/// What the last full check found.
+#[derive(Debug, Default)]
+pub(crate) struct Integrity {
+    problems: Mutex<Option<Vec<String>>>,
+}
+
+/// Checks the store for ever, now and then.
+pub(crate) async fn check_integrity(kb: Kb, integrity: Arc<Integrity>) {
+    sleep(FIRST_CHECK).await;
+    let mut ticks = interval(CHECKS);
+    loop {
+        ticks.tick().await;
+        let mut problems = match kb.store().check_integrity().await {
+            Ok(problems) => problems,
+            Err(error) => vec![format!("could not be checked: {error}")],
+        };
+        problems.truncate(MAX_PROBLEMS);
+        for problem in &problems {
+            tracing::error!("the store is damaged: {problem}; restore a backup");
+        }
+        *integrity.problems.lock().unwrap_or_else(PoisonError::into_inner) = Some(problems);
+    }
+}
+
+/// Answers 503 when documents cannot be written, so that a load balancer looks elsewhere.
+pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Health), Problem> {
+    let desk = &visit.desk;
+    let mut dependencies = Dependencies {
+        store: store(desk).await,
+        embedder: embedder(desk),
+        index: index(desk).await,
+    };
+    let mut integrity = integrity(desk);
+    let Dependencies { store, embedder, index } = &mut dependencies;
+    // Search goes on by words when vectors are not to be had, so that is no failure of the whole.
+    let vectors = embedder.status.max(index.status).min(State::Degraded);
+    let status = store.status.max(vectors).max(integrity.status);
+    if !visit.trusted {
+        for dependency in [store, embedder, index] {
+            *dependency = Dependency::bare(dependency.status);
+        }
+        integrity.problems.clear();
+    }
+    let health = Health {
+        status,
+        name: "lyceum",
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: desk.started.elapsed().as_secs(),
+        dependencies,
+        integrity,
+    };
+    let failing = status == State::Failing;
+    Ok((if failing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, health))
+}
+
+/// Answers with the numbers as they are now.
+pub(super) async fn metrics(visit: Visit) -> Result<Reply, Problem> {
+    let desk = &visit.desk;
+    if let Ok(Ok(backlog)) = timeout(PATIENCE, desk.kb.store().backlog()).await {
+        metrics::gauge!("vector_sync_lag_seconds").set(backlog.oldest.as_secs_f64());
+        metrics::gauge!("lyceum_vectors_waiting").set(backlog.waiting as f64);
+        metrics::gauge!("lyceum_vectors_dead").set(backlog.dead as f64);
+    }
+    if let Ok(health) = timeout(PATIENCE, desk.kb.store().health()).await {
+        metrics::gauge!("lyceum_documents").set(health.documents as f64);
+    }
+    let text = desk.metrics.render();
+    Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+async fn store(desk: &Desk) -> Dependency {
+    let Ok(health) = timeout(PATIENCE, desk.kb.store().health()).await else {
+        let error = Some("it did not answer in time".to_owned());
+        return Dependency { last_error: error, ..Dependency::bare(State::Failing) };
+    };
+    let status = if health.read_only.is_some() { State::Failing } else { State::Ok };
+    Dependency {
+        kind: Some(health.kind.to_owned()),
+        latency_ms: Some(milliseconds(health.latency)),
+        last_error: health.read_only.or(health.last_error),
+        documents: Some(health.documents),
+        ..Dependency::bare(status)
+    }
+}
+
+fn embedder(desk: &Desk) -> Dependency {
+    use lyceum_kb::embed::Embedder;
+    let last = desk.embedder.last();
+    let error = last.as_ref().and_then(|seen| seen.error.clone());
+    let status = if error.is_some() { State::Failing } else { State::Ok };
+    Dependency {
+        kind: Some(desk.embedder.fingerprint().0.clone()),
+        latency_ms: last.map(|seen| milliseconds(seen.latency)),
+        last_error: error,
+        ..Dependency::bare(status)
+    }
+}
+
+async fn index(desk: &Desk) -> Dependency {
+    match timeout(PATIENCE, desk.kb.store().backlog()).await {
+        Ok(Ok(Backlog { waiting, dead, oldest })) => {
+            let late = oldest > LATE || dead > 0;
+            Dependency {
+                waiting: Some(waiting),
+                dead: Some(dead),
+                lag_seconds: Some(milliseconds(oldest) / 1000.0),
+                ..Dependency::bare(if late { State::Degraded } else { State::Ok })
+            }
+        }
+        Ok(Err(error)) => {
+            let error = Some(error.to_string());
+            Dependency { last_error: error, ..Dependency::bare(State::Failing) }
+        }
+        Err(_) => Dependency::bare(State::Failing),
+    }
+}
+
+fn integrity(desk: &Desk) -> IntegrityAnswer {
+    let found = desk.integrity.problems.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let checked = found.is_some();
+    let problems = found.unwrap_or_default();
+    let status = if problems.is_empty() { State::Ok } else { State::Failing };
+    IntegrityAnswer { status, checked, problems }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+impl Dependency {
+    /// Its state and nothing else.
+    fn bare(status: State) -> Self {
+        Self {
+            status,
+            kind: None,
+            latency_ms: None,
+            last_error: None,
+            documents: None,
+            waiting: None,
+            dead: None,
+            lag_seconds: None,
+        }
+    }
+}
