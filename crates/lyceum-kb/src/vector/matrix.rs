@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use self::wide::{Wide, square};
 use crate::store::ChunkVector;
 
-/// Rows of zeros the mean is taken with, so that the first few documents do not cancel themselves out.
-const PRIOR_ROWS: usize = 8;
+/// Rows of zeros the mean is taken with: the mean of a few documents is what they are about, not what all share.
+const PRIOR_ROWS: usize = 64;
 /// The mean is taken anew when one row in this many has come or gone.
 const DRIFT_SHARE: usize = 10;
 /// Rows of documents that are gone stay until they are one in this many, because moving the others is dear.

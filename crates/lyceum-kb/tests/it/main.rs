@@ -10,3 +10,6 @@ mod sqlite;
 
 // The worker that makes vectors: canaries, failing models, changing models.
 mod indexer;
+
+// How well search finds, measured.
+mod gold;
