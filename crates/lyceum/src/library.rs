@@ -12,6 +12,7 @@ use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
 
 use crate::config::{Config, Embeddings, StoreKind};
+use crate::embeddings::OpenAiModel;
 use crate::observed::Observed;
 
 /// The knowledge base, made if there is none yet. Nothing is embedded until an indexer runs.
@@ -34,17 +35,22 @@ pub(crate) fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Observed>
             Arc::new(store)
         }
     };
-    let mut embedders = embedders(config);
+    let mut embedders = embedders(config)?;
     let observed = Arc::new(Observed::new(embedders.remove(0)));
     embedders.insert(0, Arc::clone(&observed) as Arc<dyn Embedder>);
     Ok((Kb::new(store, embedders), observed))
 }
 
 /// The configured model first, then those that can still embed for older vectors.
-fn embedders(config: &Config) -> Vec<Arc<dyn Embedder>> {
-    match &config.embeddings {
-        Embeddings::Static | Embeddings::OpenAi(_) => vec![Arc::new(StaticModel::new())],
-    }
+fn embedders(config: &Config) -> anyhow::Result<Vec<Arc<dyn Embedder>>> {
+    let compiled_in = Arc::new(StaticModel::new());
+    Ok(match &config.embeddings {
+        Embeddings::Static => vec![compiled_in],
+        Embeddings::OpenAi(service) => {
+            let model = OpenAiModel::new(service).context("cannot use the embedding service")?;
+            vec![Arc::new(model), compiled_in]
+        }
+    })
 }
 
 fn create_private(directory: &Path) -> io::Result<()> {

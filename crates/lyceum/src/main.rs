@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod config;
 mod doctor;
+mod embeddings;
 mod keys;
 mod knowledge;
 mod library;
