@@ -20,6 +20,8 @@ mod counters;
 pub mod dialect;
 mod endpoint;
 pub mod explain;
+#[cfg(feature = "server")]
+mod flow_stall;
 pub mod guard;
 mod handler;
 mod info;

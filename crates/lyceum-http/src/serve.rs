@@ -11,12 +11,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
 use crate::connections::{Connections, Entry, Order};
+use crate::flow_stall::{self, Streams};
 use crate::stall::StallGuard;
 use crate::watched::Watched;
 
@@ -123,7 +124,7 @@ macro_rules! follow {
 #[derive(Clone)]
 struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    http2: http2::Builder<Streams>,
     head: Duration,
     write_stall: Duration,
 }
@@ -137,7 +138,7 @@ impl Protocols {
             .header_read_timeout(None)
             .max_buf_size(64 << 10)
             .max_header_size(16 << 10);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let mut http2 = http2::Builder::new(Streams::new(options.write_stall));
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(128)
@@ -167,7 +168,8 @@ impl Protocols {
         let Some(is_http2) = is_http2 else { return };
         let watch = Arc::clone(entry.watch());
         let io = TokioIo::new(StallGuard::new(stream, self.write_stall, watch));
-        let service = Watched::new(service, Arc::clone(entry.watch()));
+        let piece = if is_http2 { flow_stall::PIECE } else { usize::MAX };
+        let service = Watched::new(service, Arc::clone(entry.watch()), piece);
         let ended = if is_http2 {
             // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
             let mut connection = Box::pin(self.http2.serve_connection(io, service));

@@ -1,4 +1,5 @@
-//! A service that tells its connection's [`Watch`] when requests come and answers end.
+//! A service that tells its connection's [`Watch`] when requests come and answers end, and hands out
+//! answers in pieces of a bounded size.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,6 +15,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::connections::{InFlight, Watch};
+use crate::flow_stall::handed_out;
 
 /// A tower service for one connection, in the form hyper takes.
 ///
@@ -22,11 +24,13 @@ use crate::connections::{InFlight, Watch};
 pub(crate) struct Watched<S> {
     service: S,
     watch: Arc<Watch>,
+    /// The most a body hands out at once.
+    piece: usize,
 }
 
 impl<S> Watched<S> {
-    pub(crate) fn new(service: S, watch: Arc<Watch>) -> Self {
-        Self { service, watch }
+    pub(crate) fn new(service: S, watch: Arc<Watch>, piece: usize) -> Self {
+        Self { service, watch, piece }
     }
 }
 
@@ -42,7 +46,8 @@ where
         let mut service = self.service.clone();
         // Tower asks to be asked; the answer is yes by contract.
         let _ = service.poll_ready(&mut Context::from_waker(Waker::noop()));
-        WatchedFuture { answer: service.call(request), in_flight: Some(self.watch.request()) }
+        let in_flight = Some(self.watch.request());
+        WatchedFuture { answer: service.call(request), in_flight, piece: self.piece }
     }
 }
 
@@ -51,6 +56,7 @@ pin_project! {
         #[pin]
         answer: F,
         in_flight: Option<InFlight>,
+        piece: usize,
     }
 }
 
@@ -63,8 +69,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = std::task::ready!(this.answer.poll(cx));
-        let in_flight = this.in_flight.take();
-        Poll::Ready(answer.map(|response| response.map(|body| WatchedBody { body, in_flight })))
+        let (in_flight, piece) = (this.in_flight.take(), *this.piece);
+        let watched = |body| WatchedBody { body, rest: Bytes::new(), piece, in_flight };
+        Poll::Ready(answer.map(|response| response.map(watched)))
     }
 }
 
@@ -72,6 +79,9 @@ pin_project! {
     pub(crate) struct WatchedBody<B> {
         #[pin]
         body: B,
+        // What is left of data larger than a piece.
+        rest: Bytes,
+        piece: usize,
         in_flight: Option<InFlight>,
     }
 }
@@ -84,14 +94,35 @@ impl<B: Body<Data = Bytes>> Body for WatchedBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.project().body.poll_frame(cx)
+        let this = self.project();
+        let polled = if this.rest.is_empty() {
+            this.body.poll_frame(cx)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.rest)))))
+        };
+        handed_out(matches!(polled, Poll::Ready(Some(Ok(_)))));
+        let piece = |frame: Frame<Bytes>| match frame.into_data() {
+            Ok(mut data) if data.len() > *this.piece => {
+                *this.rest = data.split_off(*this.piece);
+                Frame::data(data)
+            }
+            Ok(data) => Frame::data(data),
+            Err(trailers) => trailers,
+        };
+        polled.map(|frame| frame.map(|frame| frame.map(piece)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower() + rest);
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::client::conn::http2::{Builder, SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use lyceum_http::ServeOptions;
 use lyceum_testkit::parse_events;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -166,6 +167,63 @@ async fn standalone_stream_works() {
     lab.fixture.announce("news");
     let frame = response.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(parse_events(&frame)[0].json()["params"]["data"], "news");
+}
+
+/// A client that grants each stream `window` bytes until it has read some.
+async fn connect_with_window(address: SocketAddr, window: u32) -> Client {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (client, connection) = Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(window)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    client
+}
+
+#[tokio::test]
+async fn stream_that_gets_no_window_is_given_up_alone() {
+    let lab = Lab::new();
+    let write_stall = Duration::from_millis(300);
+    let server = lab.serve_with(ServeOptions { write_stall, ..ServeOptions::default() }).await;
+    let mut client = connect_with_window(server.address(), 0).await;
+    let open = |tool: &str| h2(&modern(1, tool, json!({"name": "p"})), "localhost", None);
+    let stuck = tokio::spawn(client.send_request(open("puppet")));
+    let mut puppet = lab.fixture.puppet("p").await;
+    puppet.notify("nobody makes room for this").await;
+    let stuck = stuck.await.unwrap().unwrap();
+    timeout(Duration::from_secs(5), puppet.gone()).await.unwrap();
+    assert!(stuck.into_body().collect().await.is_err(), "the stream was reset");
+    let whole = client.send_request(open("echo")).await.expect("the connection goes on");
+    let ended = timeout(Duration::from_secs(5), whole.into_body().collect()).await.unwrap();
+    assert!(ended.is_err(), "answers in one piece are given up too");
+}
+
+#[tokio::test]
+async fn slow_and_silent_streams_are_not_given_up() {
+    let lab = Lab::new();
+    let (write_stall, head) = (Duration::from_millis(300), Duration::from_millis(300));
+    let server =
+        lab.serve_with(ServeOptions { write_stall, head, ..ServeOptions::default() }).await;
+    let mut client = connect_with_window(server.address(), 16 << 10).await;
+    let big = h2(&modern(1, "big", json!({"bytes": 200_000})), "localhost", None);
+    let mut response = client.send_request(big).await.unwrap();
+    let mut read = 0;
+    while let Some(frame) = response.frame().await {
+        read += frame.expect("a slow reader gets all").into_data().unwrap().len();
+        // Slow reading is what this is about.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(read > 200_000, "{read}");
+    let open = h2(&modern(1, "puppet", json!({"name": "p"})), "localhost", None);
+    let silent = tokio::spawn(client.send_request(open));
+    let puppet = lab.fixture.puppet("p").await;
+    puppet.notify("first").await;
+    let silent = silent.await.unwrap().unwrap();
+    tokio::time::sleep(3 * write_stall).await;
+    puppet.finish("done");
+    let body = silent.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(parse_events(&body).len(), 2);
 }
 
 #[tokio::test]
