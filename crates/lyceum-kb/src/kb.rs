@@ -56,16 +56,22 @@ pub struct List {
 }
 
 impl Kb {
-    /// A knowledge base on `store`. The first of `embedders` is the configured model; the others only serve searches
-    /// until its vectors are complete.
-    pub fn new(store: Arc<dyn Store>, embedders: Vec<Arc<dyn Embedder>>) -> Kb {
-        Kb {
+    /// A knowledge base on `store` with the configured model. Searches use one of `others` as long as the store's
+    /// vectors are its and those of the configured model are not complete.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        configured: Arc<dyn Embedder>,
+        others: Vec<Arc<dyn Embedder>>,
+    ) -> Result<Kb> {
+        // With the set in place, every write from now on is queued for it.
+        store.vector_set(configured.fingerprint()).await?;
+        Ok(Kb {
             store,
-            embedders: embedders.into(),
+            embedders: std::iter::once(configured).chain(others).collect(),
             wake: Arc::new(Notify::new()),
             index: Arc::default(),
             changes: broadcast::Sender::new(CHANGES),
-        }
+        })
     }
 
     /// The store, for what needs no more than it.

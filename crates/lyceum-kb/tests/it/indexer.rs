@@ -96,10 +96,10 @@ fn open(directory: &TempDir, policy: Policy) -> Arc<SqliteStore> {
 }
 
 impl Bench {
-    fn new(policy: Policy) -> Bench {
+    async fn new(policy: Policy) -> Bench {
         let directory = tempfile::tempdir().unwrap();
         let model = Counting::new("counting");
-        let kb = Kb::new(open(&directory, policy), vec![model.clone()]);
+        let kb = Kb::open(open(&directory, policy), model.clone(), Vec::new()).await.unwrap();
         Bench { kb, model, directory }
     }
 
@@ -142,7 +142,7 @@ impl Bench {
 
 #[tokio::test]
 async fn c1_one_upload_is_embedded_once() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     let _indexer = Indexer::start(bench.kb.clone());
     bench.upload("a.md", "alpha text").await;
     bench.settled().await;
@@ -164,7 +164,7 @@ async fn c1_one_upload_is_embedded_once() {
 
 #[tokio::test]
 async fn c2_indexing_again_changes_nothing() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     let indexer = Indexer::start(bench.kb.clone());
     bench.upload("a.md", "alpha text").await;
     bench.settled().await;
@@ -180,7 +180,7 @@ async fn c2_indexing_again_changes_nothing() {
 
 #[tokio::test]
 async fn c3_a_write_is_searchable_by_meaning_within_two_seconds() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     let _indexer = Indexer::start(bench.kb.clone());
     bench.upload("other.md", "zzzz yyyy xxxx").await;
     bench.upload("a.md", "alpha text").await;
@@ -200,7 +200,7 @@ async fn c3_a_write_is_searchable_by_meaning_within_two_seconds() {
 
 #[tokio::test]
 async fn c4_status_goes_from_pending_to_ready_and_stays() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     for n in 0..10 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
         assert_eq!(bench.status(&format!("d{n}.md")).await, VectorStatus::Pending);
@@ -218,14 +218,16 @@ async fn c4_status_goes_from_pending_to_ready_and_stays() {
 
 #[tokio::test]
 async fn c5_a_new_indexer_finishes_what_a_stopped_one_left() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     let indexer = Indexer::start(bench.kb.clone());
     for n in 0..200 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
     drop(indexer);
     let reopened = Bench {
-        kb: Kb::new(open(&bench.directory, Policy::default()), vec![bench.model.clone()]),
+        kb: Kb::open(open(&bench.directory, Policy::default()), bench.model.clone(), Vec::new())
+            .await
+            .unwrap(),
         model: bench.model.clone(),
         directory: tempfile::tempdir().unwrap(),
     };
@@ -238,7 +240,7 @@ async fn c5_a_new_indexer_finishes_what_a_stopped_one_left() {
 #[tokio::test]
 async fn c7_skipped_prefixes_and_empty_documents_are_not_embedded() {
     let policy = Policy { skip_prefixes: vec!["registries/".to_owned()], ..Policy::default() };
-    let bench = Bench::new(policy);
+    let bench = Bench::new(policy).await;
     let _indexer = Indexer::start(bench.kb.clone());
     bench.upload("registries/a.md", "alpha").await;
     bench.upload("empty.md", "").await;
@@ -255,7 +257,7 @@ async fn c7_skipped_prefixes_and_empty_documents_are_not_embedded() {
 
 #[tokio::test]
 async fn a_deleted_document_never_comes_back_through_its_vectors() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     for n in 0..50 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
@@ -273,10 +275,10 @@ async fn a_deleted_document_never_comes_back_through_its_vectors() {
 
 #[tokio::test]
 async fn a_late_answer_does_not_overwrite_newer_vectors() {
-    let bench = Bench::new(Policy::default());
-    bench.upload("a.md", "old text").await;
+    let bench = Bench::new(Policy::default()).await;
     let store = bench.kb.store();
     let set = store.vector_set(&bench.model.fingerprint).await.unwrap();
+    bench.upload("a.md", "old text").await;
     let late = store.claim(set.id, "slow", 1, Duration::from_secs(60)).await.unwrap().remove(0);
     bench.upload("a.md", "new text").await;
     assert!(!store.finish(&late, Vec::new()).await.unwrap(), "the fence holds");
@@ -289,7 +291,7 @@ async fn a_late_answer_does_not_overwrite_newer_vectors() {
 
 #[tokio::test]
 async fn v2_a_poisonous_document_does_not_hold_up_others() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     for n in 0..40 {
         let body = if n % 20 == 3 { "POISON".to_owned() } else { format!("text number {n}") };
         bench.upload(&format!("d{n}.md"), &body).await;
@@ -313,7 +315,7 @@ async fn v2_a_poisonous_document_does_not_hold_up_others() {
 
 #[tokio::test]
 async fn a_service_that_is_down_for_a_while_costs_only_time() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     bench.model.failing.store(2, Ordering::Relaxed);
     let _indexer = Indexer::start(bench.kb.clone());
     bench.upload("a.md", "alpha").await;
@@ -323,7 +325,7 @@ async fn a_service_that_is_down_for_a_while_costs_only_time() {
 
 #[tokio::test]
 async fn v4_search_answers_from_words_while_vectors_cannot_be_used() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     bench.upload("a.md", "alpha text").await;
     let search = Search { query: "alpha".to_owned(), limit: 5, ..Search::default() };
     let found = bench.kb.search(&search).await.unwrap();
@@ -341,7 +343,7 @@ async fn v4_search_answers_from_words_while_vectors_cannot_be_used() {
 
 #[tokio::test]
 async fn another_model_is_built_beside_the_old_one_and_then_takes_over() {
-    let bench = Bench::new(Policy::default());
+    let bench = Bench::new(Policy::default()).await;
     for n in 0..20 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
@@ -350,10 +352,13 @@ async fn another_model_is_built_beside_the_old_one_and_then_takes_over() {
     drop(indexer);
     let newer = Counting::new("newer");
     newer.failing.store(1, Ordering::Relaxed);
-    let kb = Kb::new(
+    let kb = Kb::open(
         open(&bench.directory, Policy::default()),
-        vec![newer.clone(), bench.model.clone()],
-    );
+        newer.clone(),
+        vec![bench.model.clone()],
+    )
+    .await
+    .unwrap();
     kb.load_vectors().await.unwrap();
     let search = Search { query: "text number 7".to_owned(), limit: 5, ..Search::default() };
     let found = kb.search(&search).await.unwrap();
