@@ -69,7 +69,7 @@ impl App {
             // There can be no key, so a server that would refuse to start leaves nothing behind.
             config.listen(false)?;
         }
-        let (kb, embedder) = library::open_watched(&config)?;
+        let (kb, embedder) = library::open_watched(&config).await?;
         let ring = Arc::new(KeyRing::load(&kb).await.context("reading the API keys")?);
         let listen = config.listen(ring.has_live())?;
         let key = config.data.join(SEAL_KEY);

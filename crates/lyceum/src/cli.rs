@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{DialectName, Given, Settings};
+use crate::config::{Config, ConfigError, DialectName, Environment, Given, Settings};
 use crate::keys::Lifetime;
 
 /// One door to a team's knowledge and tools that every MCP client, old or new, can walk through.
@@ -35,6 +35,12 @@ pub(crate) enum Command {
     Doctor(DoctorOpts),
     /// Make, list and revoke API keys. A running server notices within a second.
     Keys(KeysOpts),
+    /// Search the knowledge base, as agents do.
+    Search(SearchOpts),
+    /// Print a document.
+    Get(GetOpts),
+    /// Embed the documents that lack vectors, those that were given up included.
+    Reindex(ReindexOpts),
     /// Work with the configuration.
     Config(ConfigOpts),
 }
@@ -112,13 +118,8 @@ pub(crate) struct DoctorOpts {
 /// Whose keys, and what to do with them.
 #[derive(Debug, Args)]
 pub(crate) struct KeysOpts {
-    /// Read settings from this TOML file.
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
-
-    /// The data directory of the server.
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) data: Option<Given<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
@@ -147,6 +148,74 @@ pub(crate) enum KeysCommand {
     },
 }
 
+/// Which knowledge base.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Place {
+    /// Read settings from this TOML file.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The data directory of the server.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<Given<PathBuf>>,
+}
+
+/// What to search for.
+#[derive(Debug, Args)]
+pub(crate) struct SearchOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// The words, or a question.
+    #[arg(required = true)]
+    pub(crate) query: Vec<String>,
+
+    /// Documents to show.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) limit: u16,
+
+    /// Only documents whose path begins so.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) prefix: Option<String>,
+
+    /// Only documents with this tag; may be repeated.
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+
+    /// Say how each score came about.
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// What to print.
+#[derive(Debug, Args)]
+pub(crate) struct GetOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// The path of the document.
+    pub(crate) path: String,
+
+    /// As it was in this revision.
+    #[arg(long, value_name = "N", conflicts_with = "history")]
+    pub(crate) revision: Option<i64>,
+
+    /// List its revisions instead, newest first.
+    #[arg(long)]
+    pub(crate) history: bool,
+
+    /// Revisions to list.
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "history")]
+    pub(crate) limit: u16,
+}
+
+/// What to embed.
+#[derive(Debug, Args)]
+pub(crate) struct ReindexOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
 /// What to do with the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOpts {
@@ -161,6 +230,14 @@ pub(crate) enum ConfigCommand {
     Check(Box<ServeOpts>),
     /// Print the reference of all settings, as docs/configuration.md has it.
     Reference,
+}
+
+impl Place {
+    /// The configuration that holds there.
+    pub(crate) fn config(self, environment: &Environment) -> Result<Config, ConfigError> {
+        let flags = Settings { data: self.data, ..Settings::default() };
+        Config::load(flags, self.config.as_deref(), environment)
+    }
 }
 
 #[cfg(test)]

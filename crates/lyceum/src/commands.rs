@@ -8,7 +8,10 @@ use crate::config::Environment;
 mod config;
 mod doctor;
 mod explain;
+mod get;
 mod keys;
+mod reindex;
+mod search;
 mod serve;
 mod stdio;
 
@@ -22,6 +25,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Explain(opts)) => explain::run(&opts),
         Some(Command::Doctor(opts)) => doctor::run(&opts),
         Some(Command::Keys(opts)) => keys::run(opts, &environment),
+        Some(Command::Search(opts)) => search::run(opts, &environment),
+        Some(Command::Get(opts)) => get::run(opts, &environment),
+        Some(Command::Reindex(opts)) => reindex::run(opts, &environment),
         Some(Command::Config(opts)) => config::run(opts, &environment),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod refusal;
 mod resources;
 mod schema;
 mod server;
-mod time;
+pub(crate) mod time;
 pub(crate) mod tools;
 mod uri;
 mod whole;

@@ -11,7 +11,8 @@ use lyceum_kb::embed::{Embedder, StaticModel};
 use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
 
-use crate::config::{Config, Embeddings, StoreKind};
+use crate::cli::Place;
+use crate::config::{Config, Embeddings, Environment, StoreKind};
 use crate::embeddings::OpenAiModel;
 use crate::observed::Observed;
 
@@ -19,38 +20,54 @@ use crate::observed::Observed;
 ///
 /// # Errors
 /// When the data directory or the store in it cannot be used.
-pub(crate) fn open(config: &Config) -> anyhow::Result<Kb> {
-    open_watched(config).map(|(kb, _)| kb)
+pub(crate) async fn open(config: &Config) -> anyhow::Result<Kb> {
+    open_watched(config).await.map(|(kb, _)| kb)
 }
 
 /// The same, and a way to ask how the configured model is doing.
-pub(crate) fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Observed>)> {
-    create_private(&config.data)
-        .with_context(|| format!("cannot create the data directory {}", config.data.display()))?;
-    let store: Arc<dyn Store> = match config.store {
-        StoreKind::Sqlite => {
-            let path = config.database();
-            let store = SqliteStore::open(&path, config.policy.clone())
-                .with_context(|| format!("cannot open the knowledge base {}", path.display()))?;
-            Arc::new(store)
-        }
-    };
-    let mut embedders = embedders(config)?;
-    let observed = Arc::new(Observed::new(embedders.remove(0)));
-    embedders.insert(0, Arc::clone(&observed) as Arc<dyn Embedder>);
-    Ok((Kb::new(store, embedders), observed))
+pub(crate) async fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Observed>)> {
+    let (configured, others) = embedders(config)?;
+    let observed = Arc::new(Observed::new(configured));
+    let kb = Kb::open(store(config)?, Arc::clone(&observed) as Arc<dyn Embedder>, others).await?;
+    Ok((kb, observed))
 }
 
-/// The configured model first, then those that can still embed for older vectors.
-fn embedders(config: &Config) -> anyhow::Result<Vec<Arc<dyn Embedder>>> {
-    let compiled_in = Arc::new(StaticModel::new());
-    Ok(match &config.embeddings {
-        Embeddings::Static => vec![compiled_in],
+/// Only what the knowledge base is kept in.
+pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    create_private(&config.data)
+        .with_context(|| format!("cannot create the data directory {}", config.data.display()))?;
+    let path = config.database();
+    let opened = match config.store {
+        StoreKind::Sqlite => SqliteStore::open(&path, config.policy.clone()),
+    };
+    let store =
+        opened.with_context(|| format!("cannot open the knowledge base {}", path.display()))?;
+    Ok(Arc::new(store))
+}
+
+/// Runs a command on the knowledge base at `place`.
+pub(crate) fn with<T>(
+    place: Place,
+    environment: &Environment,
+    command: impl AsyncFnOnce(Kb) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = place.config(environment)?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async { command(open(&config).await?).await })
+}
+
+/// The configured model, and those that can still embed for vectors made before it was configured.
+fn embedders(config: &Config) -> anyhow::Result<(Arc<dyn Embedder>, Vec<Arc<dyn Embedder>>)> {
+    let compiled_in: Arc<dyn Embedder> = Arc::new(StaticModel::new());
+    match &config.embeddings {
+        Embeddings::Static => Ok((compiled_in, Vec::new())),
         Embeddings::OpenAi(service) => {
             let model = OpenAiModel::new(service).context("cannot use the embedding service")?;
-            vec![Arc::new(model), compiled_in]
+            Ok((Arc::new(model), vec![compiled_in]))
         }
-    })
+    }
 }
 
 fn create_private(directory: &Path) -> io::Result<()> {

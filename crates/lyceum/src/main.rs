@@ -13,6 +13,7 @@ mod library;
 mod logging;
 mod monitoring;
 mod observed;
+mod progress;
 mod rest;
 mod stdout;
 mod stop;

@@ -4,46 +4,42 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use lyceum_kb::store::ApiKey;
-use lyceum_kb::{Kb, Millis};
+use lyceum_kb::Millis;
+use lyceum_kb::store::{ApiKey, Store};
 
 use crate::cli::{KeysCommand, KeysOpts};
-use crate::config::{Config, Environment, Settings};
+use crate::config::Environment;
 use crate::keys::{Key, Lifetime, check_name, now};
 use crate::library;
 use crate::stdout::print;
 
 pub(crate) fn run(opts: KeysOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let flags = Settings { data: opts.data, ..Settings::default() };
-    let config = Config::load(flags, opts.config.as_deref(), environment)?;
-    let kb = library::open(&config)?;
+    let store = &*library::store(&opts.place.config(environment)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match opts.command {
-            KeysCommand::Create { name, expires } => create(&kb, &name, expires).await,
-            KeysCommand::List => {
-                print(table(&kb.store().keys().await?).trim_end()).map_err(Into::into)
-            }
-            KeysCommand::Revoke { key } => revoke(&kb, &key).await,
+            KeysCommand::Create { name, expires } => create(store, &name, expires).await,
+            KeysCommand::List => print(table(&store.keys().await?).trim_end()).map_err(Into::into),
+            KeysCommand::Revoke { key } => revoke(store, &key).await,
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The key goes to stdout and nothing else does, so that it can be piped to where it is needed.
-async fn create(kb: &Kb, name: &str, lifetime: Lifetime) -> anyhow::Result<()> {
+async fn create(store: &dyn Store, name: &str, lifetime: Lifetime) -> anyhow::Result<()> {
     check_name(name).map_err(anyhow::Error::msg)?;
     let (key, now) = (Key::generate(), now());
     let record = key.record(name, now, lifetime.end(now));
     let expiry = expiry(&record);
-    kb.store().add_key(record).await.context("keeping the key")?;
+    store.add_key(record).await.context("keeping the key")?;
     print(key.reveal())?;
     eprintln!("key {name} expires {expiry}; it is shown this once, so keep it now");
     Ok(())
 }
 
-async fn revoke(kb: &Kb, name_or_id: &str) -> anyhow::Result<()> {
-    let n_revoked = kb.store().revoke_key(name_or_id, now()).await?;
+async fn revoke(store: &dyn Store, name_or_id: &str) -> anyhow::Result<()> {
+    let n_revoked = store.revoke_key(name_or_id, now()).await?;
     ensure!(n_revoked > 0, "no live key is called {name_or_id}; lyceum keys list shows all");
     eprintln!("revoked {n_revoked} {}", if n_revoked == 1 { "key" } else { "keys" });
     Ok(())

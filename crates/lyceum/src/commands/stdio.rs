@@ -15,20 +15,20 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
     let config = Config::load(flags, opts.config.as_deref(), environment)?;
     logging::start(&config.log, environment);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let kb = library::open(&config)?;
     let options = Options {
         question: config.limits.question,
         line_bytes: config.limits.body_bytes,
         ..Options::default()
     };
     let served = runtime.block_on(async {
+        let kb = library::open(&config).await?;
         let server = knowledge::server(&kb, |_| true);
         let mut background = Background::default();
         background.run(knowledge::follow(&kb, server.clone()));
         let _indexer = Indexer::start(kb);
         let served = serve(server, options).await;
         background.stop().await;
-        served
+        anyhow::Ok(served?)
     });
     // A read of standard input cannot be interrupted; do not wait for it.
     runtime.shutdown_background();
