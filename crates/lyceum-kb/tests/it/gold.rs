@@ -111,7 +111,8 @@ fn names() -> Vec<String> {
 /// A knowledge base with all documents, indexed.
 async fn library(directory: &TempDir) -> Kb {
     let store = SqliteStore::open(&directory.path().join("kb.sqlite"), Policy::default()).unwrap();
-    let kb = Kb::new(Arc::new(store), vec![Arc::new(StaticModel::new())]);
+    let model = Arc::new(StaticModel::new());
+    let kb = Kb::open(Arc::new(store), model, Vec::new()).await.unwrap();
     for name in names() {
         let body = fs::read_to_string(corpus().join(format!("{name}.md"))).unwrap();
         let title = Outline::new(&body, MimeType::Markdown).headings()[0].text.clone();
