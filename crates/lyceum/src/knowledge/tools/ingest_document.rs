@@ -1,15 +1,23 @@
 //! `ingest_document`: a web page or a text as a document.
 
-use lyceum_kb::{Change, DocPath, Error, Fields, Kb, Result};
+use std::sync::Arc;
+
+use lyceum_http::client::{DialError, Fetched, Policy, SafeDialer};
+use lyceum_kb::convert::{Converted, Original, convert, path_of_text, path_of_url};
+use lyceum_kb::{Change, Code, DocPath, Error, Fields, Kb, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::desk::{self, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "ingest_document";
+
+/// Pages that are fetched and converted at the same time; each may take some megabytes.
+const MAX_AT_ONCE: usize = 8;
 
 const DESCRIPTION: &str = "\
 Takes a web page, PDF or Word file from a public URL, or a text you give, and keeps it as a Markdown \
@@ -51,42 +59,107 @@ impl Subject for Arguments {
     }
 }
 
-/// The write these arguments ask for.
-pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> {
+/// Fetches and converts, so many at a time.
+#[derive(Clone)]
+struct Ingestion {
+    dialer: SafeDialer,
+    places: Arc<Semaphore>,
+}
+
+impl Ingestion {
+    fn new(policy: Policy) -> Self {
+        Self { dialer: SafeDialer::new(policy), places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+    }
+
+    /// What is at `url`, as a document.
+    async fn page(&self, url: &str) -> Result<Converted> {
+        let full = |_| Error::unavailable("too many pages are being ingested; try again soon");
+        let _place = self.places.try_acquire().map_err(full)?;
+        convert_page(self.dialer.fetch(url).await.map_err(not_fetched)?).await
+    }
+}
+
+/// The write these arguments ask for. Fetches what is at a URL.
+async fn change(ingestion: &Ingestion, arguments: Arguments) -> Result<(DocPath, Change, Safety)> {
     let safety = Safety::read(
         &arguments,
         arguments.expected_revision,
         arguments.idempotency_key.as_deref(),
     )?;
-    let given = arguments.path.as_deref().unwrap_or("ingested/document");
-    let path = DocPath::parse(given)?;
-    if arguments.source.trim().is_empty() {
-        return Err(Error::invalid("source: give a URL or a text"));
-    }
-    if arguments.source.starts_with("http://") || arguments.source.starts_with("https://") {
-        return Err(Error::unavailable("source: URLs cannot be fetched yet; give the text itself"));
-    }
+    let given = arguments.path.as_deref().map(DocPath::parse).transpose()?;
+    let (path, converted, source) = if is_url(&arguments.source) {
+        let page = ingestion.page(&arguments.source).await?;
+        let path = given.unwrap_or_else(|| path_of_url(&arguments.source));
+        (path, page, Some(arguments.source))
+    } else {
+        if arguments.source.trim().is_empty() {
+            return Err(Error::invalid("source: give a URL or a text"));
+        }
+        let default = || path_of_text(arguments.title.as_deref(), &arguments.source);
+        let path = given.unwrap_or_else(default);
+        (path, Converted { body: arguments.source, ..Converted::default() }, None)
+    };
+    let found_tags = (!converted.tags.is_empty()).then_some(converted.tags);
     let fields = Fields {
-        body: Some(arguments.source),
-        title: arguments.title,
-        tags: arguments.tags,
-        ..Fields::default()
+        body: Some(converted.body),
+        title: arguments.title.or(converted.title),
+        tags: arguments.tags.or(found_tags),
+        source,
+        metadata: (!converted.metadata.is_empty()).then_some(converted.metadata),
+        mime_type: Some(converted.mime_type),
     };
     Ok((path, Change::Upsert(fields), safety))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        let (path, change, safety) = change(arguments)?;
-        let written = visit.write(path, change, safety).await?;
-        Ok(Ingested {
-            document_id: written.path.to_string(),
-            status: written.status.as_str(),
-            revision: written.revision,
+fn is_url(source: &str) -> bool {
+    let scheme = |scheme: &str| {
+        source.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    scheme("http://") || scheme("https://")
+}
+
+/// Converts on a thread of its own: a large PDF takes its time.
+async fn convert_page(fetched: Fetched) -> Result<Converted> {
+    let converting = tokio::task::spawn_blocking(move || {
+        let name = fetched.url.split(['?', '#']).next().and_then(|url| url.rsplit('/').next());
+        convert(&Original {
+            bytes: &fetched.body,
+            media_type: fetched.content_type.as_deref(),
+            name,
+            url: Some(&fetched.url),
         })
+    });
+    converting.await.unwrap_or_else(|_| Err(Error::invalid("source: it cannot be converted")))
+}
+
+fn not_fetched(error: DialError) -> Error {
+    let code = match &error {
+        DialError::NotPublic { .. } => Code::Forbidden,
+        error if error.is_temporary() => Code::Unavailable,
+        _ => Code::InvalidArgument,
+    };
+    Error::new(code, format!("source: {error}"))
+}
+
+pub(crate) fn tool(kb: &Kb) -> Tool {
+    let ingestion = Ingestion::new(Policy::PublicOnly);
+    desk::tool(kb, NAME, DESCRIPTION, move |visit, arguments| {
+        let ingestion = ingestion.clone();
+        async move {
+            let (path, change, safety) = change(&ingestion, arguments).await?;
+            let written = visit.write(path, change, safety).await?;
+            Ok(Ingested {
+                document_id: written.path.to_string(),
+                status: written.status.as_str(),
+                revision: written.revision,
+            })
+        }
     })
     .title("Ingest a web page or text")
     .destructive()
     .idempotent()
     .open_world()
 }
+
+#[cfg(test)]
+mod tests;

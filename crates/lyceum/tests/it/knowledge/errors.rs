@@ -140,3 +140,17 @@ async fn a_call_without_a_tool_is_a_protocol_error() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_address_that_is_not_public_is_not_fetched() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let mut client = Client::of(&lyceum, "/mcp").await;
+    let own = lyceum.url("/health");
+    for source in [own.as_str(), "http://localhost/", "HTTPS://[::1]/x", "http://169.254.169.254/"]
+    {
+        let error = client.refused("ingest_document", json!({ "source": source })).await;
+        assert_eq!(error["code"], "FORBIDDEN", "{source}: {error}");
+    }
+    let error = client.refused("ingest_document", json!({ "source": "http://" })).await;
+    assert_eq!(error["code"], "INVALID_ARGUMENT", "{error}");
+}

@@ -1,6 +1,12 @@
 //! L-cases over MCP: what is listed, in which order, and how far. The query plan (L10) and the row
 //! without an id (L15) are the store's own tests.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use lyceum_kb::store::Store;
+use lyceum_kb::store::sqlite::SqliteStore;
+use lyceum_kb::{Actor, Change, DocPath, Fields, Policy, Write};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -177,4 +183,44 @@ async fn l11_and_l12_many_clients_see_the_same_pages() {
         }
         assert_eq!(running.join_all().await.len(), n_clients);
     }
+}
+
+/// Fills a store with documents `n/00000` and so on, without a server.
+async fn fill(data: &Path, n_documents: usize) {
+    let store = Arc::new(SqliteStore::open(&data.join("knowledge.db"), Policy::default()).unwrap());
+    let mut writing = JoinSet::new();
+    for n in 0..n_documents {
+        let store = Arc::clone(&store);
+        let write = Write {
+            path: DocPath::parse(&format!("n/{n:05}")).unwrap(),
+            change: Change::Create(Fields { body: Some(String::new()), ..Fields::default() }),
+            expected_revision: None,
+            idempotency: None,
+            by: Actor::default(),
+        };
+        writing.spawn(async move { store.write(write).await.unwrap() });
+        if writing.len() == 512 {
+            writing.join_next().await;
+        }
+    }
+    writing.join_all().await;
+}
+
+#[tokio::test]
+async fn beyond_ten_thousand_only_the_cursor_leads_on() {
+    let data = tempfile::tempdir().unwrap();
+    fill(data.path(), 10_060).await;
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    let mut client = Client::of(&lyceum, "/mcp").await;
+    for (offset, limit, next_offset) in [(9_900, 100, json!(10_000)), (9_999, 50, Value::Null)] {
+        let page = json!({ "offset": offset, "limit": limit });
+        let page = client.ok("list_documents", page).await;
+        assert_eq!((&page["truncated"], &page["next_offset"]), (&json!(true), &next_offset));
+    }
+    let page = client.ok("list_documents", json!({ "offset": 10_000 })).await;
+    assert_eq!((&page["count"], &page["truncated"]), (&json!(50), &json!(true)));
+    assert!(page["next_offset"].is_null());
+    let rest = client.ok("list_documents", json!({ "cursor": page["next_cursor"] })).await;
+    assert_eq!((ids(&rest).len(), ids(&rest)[0]), (10, "n/10050"));
+    assert_eq!(rest["truncated"], false);
 }

@@ -1,7 +1,8 @@
 //! Documents as resources, and what people are helped to type.
 
-use lyceum_testkit::Request;
+use lyceum_testkit::{Events, Request};
 use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
 
 use super::{Client, MODERN, REVISIONS, request};
 use crate::lyceum::Lyceum;
@@ -15,6 +16,12 @@ const ODD: [(&str, &str); 4] = [
 
 async fn upload(client: &mut Client, path: &str) {
     client.ok("upload_document", json!({ "path": path, "content": format!("At {path}.") })).await;
+}
+
+/// What comes next on a stream; keep-alives would otherwise keep a failed test waiting for ever.
+async fn news(events: &mut Events) -> Value {
+    let next = timeout(Duration::from_secs(20), events.next()).await;
+    next.expect("news in time").expect("the stream goes on").json()
 }
 
 #[tokio::test]
@@ -82,20 +89,20 @@ async fn modern_subscribers_hear_of_every_write() {
     let (_, mut events) = lyceum.connect().await.stream(&listen).await;
     events.next().await.expect("an acknowledgement");
     upload(&mut client, "unrelated").await;
-    let news = events.next().await.unwrap().json();
-    assert_eq!(news["method"], "notifications/resources/list_changed");
+    let told = news(&mut events).await;
+    assert_eq!(told["method"], "notifications/resources/list_changed");
     for (path, uri) in [("what?/c#.md", uris[0]), ("a b", uris[1])] {
         upload(&mut client, path).await;
-        let mut told = [events.next().await.unwrap().json(), events.next().await.unwrap().json()];
+        let mut told = [news(&mut events).await, news(&mut events).await];
         told.sort_by_key(|news| news["method"].to_string());
         assert_eq!(told[0]["method"], "notifications/resources/list_changed");
         assert_eq!(told[1]["method"], "notifications/resources/updated");
         assert_eq!(told[1]["params"]["uri"], uri);
     }
     client.ok("patch_document", json!({ "path": "a b", "old_str": "At", "new_str": "Near" })).await;
-    let news = events.next().await.unwrap().json();
+    let told = news(&mut events).await;
     assert_eq!(
-        (&news["method"], &news["params"]["uri"]),
+        (&told["method"], &told["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!(uris[1]))
     );
 }
@@ -112,17 +119,14 @@ async fn legacy_subscribers_hear_of_writes_on_their_stream() {
     let (_, mut events) = lyceum.connect().await.stream(&stream).await;
     let mut client = Client::of(&lyceum, "/mcp").await;
     upload(&mut client, "a").await;
-    assert_eq!(
-        events.next().await.unwrap().json()["method"],
-        "notifications/resources/list_changed"
-    );
+    assert_eq!(news(&mut events).await["method"], "notifications/resources/list_changed");
     let subscribe = Request::legacy("/mcp", 2, "resources/subscribe", json!({ "uri": "kb:///a" }));
     let subscribed = lyceum.call(&subscribe.header("mcp-session-id", &session)).await;
     assert_eq!(subscribed.json()["result"], json!({}));
     client.ok("update_document", json!({ "path": "a", "content": "new" })).await;
-    let news = events.next().await.unwrap().json();
+    let told = news(&mut events).await;
     assert_eq!(
-        (&news["method"], &news["params"]),
+        (&told["method"], &told["params"]),
         (&json!("notifications/resources/updated"), &json!({ "uri": "kb:///a" }))
     );
 }
