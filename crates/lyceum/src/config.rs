@@ -29,7 +29,6 @@ mod settings;
 mod tests;
 mod values;
 
-#[expect(unused_imports, reason = "for the embedding client")]
 pub(crate) use embeddings::{Embeddings, OpenAi};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use environment::{CONFIG, Environment};
