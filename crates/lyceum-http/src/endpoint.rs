@@ -206,7 +206,8 @@ impl<H: Handler> EndpointBuilder<H> {
         self
     }
 
-    /// The file that remembers, across restarts, which sessions their clients ended.
+    /// The file that remembers, across restarts, which sessions their clients ended. Endpoints may
+    /// share it.
     pub fn revocations(mut self, path: impl Into<PathBuf>) -> Self {
         self.revocations = Some(path.into());
         self

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) struct Sessions {
     /// The running calls of each principal, in both eras.
     pub(crate) calls_of: Arc<Tally>,
     replay: Arc<ReplayBudget>,
-    journal: Option<Mutex<Journal>>,
+    journal: Option<Arc<Journal>>,
     sweeping: AtomicBool,
     pub(crate) opened: OpenedIds,
     pub(crate) limits: Limits,
@@ -86,7 +86,7 @@ impl Sessions {
         for (key, expiry) in ended {
             self.write(key).revoke(key, expiry);
         }
-        self.journal = Some(Mutex::new(journal));
+        self.journal = Some(journal);
         Ok(self)
     }
 
@@ -155,7 +155,9 @@ impl Sessions {
     pub(crate) fn revoke(&self, token: &SessionToken) {
         let expiry = token.expires(self.limits.session_lifetime);
         self.write(token.key).revoke(token.key, expiry);
-        self.journal(token.key, expiry);
+        if let Some(journal) = &self.journal {
+            journal.add((token.key, expiry), MAX_REVOKED, unix_now());
+        }
         self.remove(token.key);
     }
 
@@ -172,17 +174,6 @@ impl Sessions {
     pub(crate) fn drain(&self) {
         for shard in &self.shards {
             sessions_in(shard).iter().for_each(|session| session.drain());
-        }
-    }
-
-    fn journal(&self, key: u128, expiry: u64) {
-        let Some(journal) = &self.journal else { return };
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.add((key, expiry));
-        if journal.lines() > 2 * MAX_REVOKED {
-            let revoked = |shard| read(shard).revoked.clone();
-            let ended: Vec<_> = self.shards.iter().flat_map(revoked).collect();
-            journal.rewrite(&ended);
         }
     }
 

@@ -64,6 +64,22 @@ async fn ended_session_stays_ended_after_a_restart() {
 }
 
 #[tokio::test]
+async fn endpoints_that_share_a_file_forget_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, other) = (restarted(directory.path()), restarted(directory.path()));
+    let mut ended = Vec::new();
+    for lab in [&one, &other, &one] {
+        let session = lab.session("2025-11-25").await;
+        assert_eq!(lab.send(&delete(&session)).await.status(), 200);
+        ended.push(session);
+    }
+    let after = restarted(directory.path());
+    for session in ended {
+        refused(&after.send(&call(&session, 7, "echo", json!({}))).await, 404, -32600, Value::Null);
+    }
+}
+
+#[tokio::test]
 async fn revocations_that_cannot_be_read_stop_the_start() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("revoked"), [0xff, 0xfe, 0x00]).unwrap();
