@@ -37,8 +37,20 @@ pub(crate) async fn run(arguments: &[&str]) -> Output {
 impl Lyceum {
     /// Starts a server with `flags` and waits until it says where it is.
     pub(crate) async fn start(data: &Path, flags: &[&str]) -> Self {
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
-        command.arg("--data").arg(data).args(flags).stderr(Stdio::inherit());
+        let mut command = command(&["serve", "--log", "warn"]);
+        command.args(flags).stderr(Stdio::inherit());
+        Self::spawn(command, data).await
+    }
+
+    /// Starts a server that logs everything there is to log, to `log`.
+    pub(crate) async fn start_tracing(data: &Path, flags: &[&str], log: &Path) -> Self {
+        let mut command = command(&["serve", "--log", "trace"]);
+        command.args(flags).stderr(std::fs::File::create(log).unwrap());
+        Self::spawn(command, data).await
+    }
+
+    async fn spawn(mut command: Command, data: &Path) -> Self {
+        command.args(["--listen", "127.0.0.1:0"]).arg("--data").arg(data);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = timeout(PATIENCE, stdout.next_line()).await.expect("it starts in time");

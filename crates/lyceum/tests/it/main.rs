@@ -3,10 +3,12 @@
 
 mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
+mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
 mod lyceum; // starts the binary and talks to it
 mod readme; // what the README shows
 mod refusals; // configurations it does not start with
+mod rest; // the HTTP API beside MCP
 mod serve; // what it serves over HTTP
 mod stdio; // what it serves over standard input and output
 mod talk; // what it prints

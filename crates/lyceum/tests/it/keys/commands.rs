@@ -1,0 +1,62 @@
+//! `lyceum keys`: made, listed, revoked; and a running server notices.
+
+use super::{create, list_tools, within_a_second};
+use crate::lyceum::{Lyceum, run};
+
+async fn keys(data: &std::path::Path, arguments: &[&str]) -> (bool, String, String) {
+    let data = data.to_str().unwrap();
+    let output = run(&[&["keys"], arguments, &["--data", data]].concat()).await;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn keys_are_shown_once_and_kept_as_digests() {
+    let data = tempfile::tempdir().unwrap();
+    let (made, key, told) = keys(data.path(), &["create", "gpt", "--expires", "30d"]).await;
+    assert!(made && told.contains("expires in 30d"), "{told}");
+    let key = key.trim_end();
+    let parts: Vec<&str> = key.split('_').collect();
+    assert_eq!((parts.len(), parts[0]), (4, "lyc"), "{key}");
+    assert!(!told.contains(parts[2]));
+    let (_, listed, _) = keys(data.path(), &["list"]).await;
+    let line = listed.lines().nth(1).unwrap();
+    assert!(line.starts_with(parts[1]) && line.contains(" gpt ") && line.ends_with("live"));
+    for entry in std::fs::read_dir(data.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let secret = parts[2].as_bytes();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+    }
+    let (revoked, _, _) = keys(data.path(), &["revoke", parts[1]]).await;
+    assert!(revoked);
+    let (_, listed, _) = keys(data.path(), &["list"]).await;
+    assert!(listed.lines().nth(1).unwrap().ends_with("revoked"), "{listed}");
+}
+
+#[tokio::test]
+async fn mistakes_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let rows: &[(&[&str], &str)] = &[
+        (&["create", "two words"], "a key's name has 1 to 64 letters, digits, - . _"),
+        (&["create", "a", "--expires", "soon"], "write 90d, 12h or never"),
+        (&["revoke", "nobody"], "no live key is called nobody"),
+    ];
+    for (arguments, complaint) in rows {
+        let (done, printed, told) = keys(data.path(), arguments).await;
+        assert!(!done && printed.is_empty() && told.contains(complaint), "{arguments:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn running_server_notices_new_and_revoked_keys_within_a_second() {
+    let (lyceum, data) = Lyceum::fresh(&[]).await;
+    assert_eq!(lyceum.call(&list_tools("/mcp")).await.status(), 200, "no key is needed yet");
+    let key = create(data.path(), "first").await;
+    assert_eq!(within_a_second(&lyceum, &list_tools("/mcp"), 401).await, 401);
+    let with_key = list_tools("/mcp").header("x-api-key", &key);
+    assert_eq!(lyceum.call(&with_key).await.status(), 200);
+    let (revoked, _, _) = keys(data.path(), &["revoke", "first"]).await;
+    assert!(revoked);
+    assert_eq!(within_a_second(&lyceum, &with_key, 401).await, 401);
+    assert_eq!(lyceum.call(&list_tools("/mcp")).await.status(), 401, "locked, not open");
+}
