@@ -8,7 +8,7 @@ mod batch;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Duration, Instant, interval, interval_at, timeout};
+use tokio::time::{Duration, Instant, interval_at, timeout};
 
 use crate::Result;
 use crate::embed::Embedder;
@@ -47,7 +47,8 @@ impl Drop for Indexer {
 
 async fn run(kb: Kb) {
     let worker = uuid::Uuid::new_v4().to_string();
-    let mut sweep = interval(SWEEP);
+    // The first sweep of each set happens when it is first filled.
+    let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
     let mut last_failure: Option<Instant> = None;
     loop {
         let due = tokio::select! {
