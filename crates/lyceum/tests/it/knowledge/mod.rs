@@ -6,6 +6,7 @@ mod errors; // what goes wrong, and in which shape it is told
 mod listing; // L-cases: pages, prefixes, bounds, cursors
 mod matrix; // every tool × profile × form × revision
 mod negotiation; // the agent-data vectors on `/mcp-gpt`
+mod principals; // what belongs to whom, with API keys and path tokens
 mod resources; // documents as resources, prompts, completions
 mod tools; // what each tool takes and answers
 mod toolset; // M-cases: names, profiles, schemas, hash
@@ -31,25 +32,41 @@ pub(crate) struct Client {
     pub(crate) profile: &'static str,
     pub(crate) revision: &'static str,
     pub(crate) accept: &'static str,
+    key: String,
     /// The output schemas of the profile's tools.
     schemas: HashMap<String, Value>,
 }
 
 impl Client {
     pub(crate) async fn of(lyceum: &Lyceum, profile: &'static str) -> Self {
-        let mut connection = lyceum.connect().await;
-        let list = connection.call(&request(profile, MODERN, "tools/list", json!({}))).await.json();
-        let tools = list["result"]["tools"].as_array().unwrap().iter();
+        Self::with_key(lyceum, profile, "").await
+    }
+
+    /// A client that shows `key`.
+    pub(crate) async fn with_key(lyceum: &Lyceum, profile: &'static str, key: &str) -> Self {
+        let mut client = Self {
+            connection: lyceum.connect().await,
+            profile,
+            revision: MODERN,
+            accept: JSON,
+            key: key.to_owned(),
+            schemas: HashMap::new(),
+        };
+        let list = client.ask("tools/list", json!({})).await;
+        let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}"));
         let schema = |tool: &Value| {
             (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone())
         };
-        let schemas = tools.map(schema).collect();
-        Self { connection, profile, revision: MODERN, accept: JSON, schemas }
+        client.schemas = tools.iter().map(schema).collect();
+        client
     }
 
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Response {
         let request = request(self.profile, self.revision, method, params);
-        self.connection.call(&request.set("accept", self.accept)).await
+        let request = request.set("accept", self.accept);
+        let request =
+            if self.key.is_empty() { request } else { request.header("x-api-key", &self.key) };
+        self.connection.call(&request).await
     }
 
     /// Asks for something and returns the whole JSON-RPC message, whichever form it came in.

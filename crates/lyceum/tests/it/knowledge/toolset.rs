@@ -59,6 +59,15 @@ async fn m2_to_m4_moving_is_no_tool_anywhere() {
 }
 
 #[tokio::test]
+async fn m5_moving_over_http_is_not_implemented() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let request = Request::post("/documents/x/move", "{}");
+    let answer = lyceum.call(&request).await;
+    let code = &answer.json()["error"]["code"];
+    assert_eq!((answer.status(), code), (501, &json!("NOT_IMPLEMENTED")));
+}
+
+#[tokio::test]
 async fn m6_the_schema_hash_tells_tool_sets_apart() {
     let (lyceum, _data) = Lyceum::fresh(&[]).await;
     let mut hashes = Vec::new();
