@@ -4,6 +4,7 @@
 //! the same time. What each statement means is said in the module that holds it, the tables in `schema/`.
 
 mod audit;
+mod backup;
 mod connection;
 mod documents;
 mod fault;
@@ -22,6 +23,11 @@ mod vectors;
 mod write;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use backup::{Progress, check_file, restore};
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,6 +35,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use self::backup::Partial;
 use self::connection::InUse;
 use self::readers::Readers;
 use self::writer::Writer;
@@ -40,7 +47,7 @@ use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
 use crate::query::Query;
 use crate::write::{Change, Policy, Write, Written};
-use crate::{DocPath, Result};
+use crate::{DocPath, Error, Result};
 
 /// A knowledge base in one file.
 #[derive(Debug)]
@@ -63,8 +70,9 @@ pub struct WriterCounts {
 impl SqliteStore {
     /// Opens the file, makes it if it does not exist, and brings its schema up to date.
     pub fn open(path: &Path, policy: Policy) -> Result<SqliteStore> {
-        let connection = connection::open_writer(path)?;
+        connection::create_directory_of(path)?;
         let in_use = InUse::shared(path)?;
+        let connection = connection::open_writer(path)?;
         Ok(SqliteStore {
             path: path.to_owned(),
             readers: Readers::open(path)?,
@@ -76,6 +84,26 @@ impl SqliteStore {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Copies the knowledge base as it is at the end of the copying into a new file, while writers go on.
+    ///
+    /// The file appears under its name when it is complete and on disk.
+    pub async fn backup(
+        &self,
+        to: &Path,
+        progress: impl FnMut(Progress) + Send + 'static,
+    ) -> Result<()> {
+        let same = to.canonicalize().is_ok_and(|to| Some(to) == self.path.canonicalize().ok());
+        if same {
+            return Err(Error::invalid(
+                "a knowledge base cannot be its own backup; choose another file",
+            ));
+        }
+        let partial = Partial::create(to)?;
+        self.writer.copy(partial.path().to_owned(), Box::new(progress)).await?;
+        let kept = tokio::task::spawn_blocking(move || partial.keep()).await;
+        kept.unwrap_or_else(|_| Err(Error::unavailable("the store is closing")))
     }
 
     pub fn writer_counts(&self) -> WriterCounts {

@@ -69,11 +69,8 @@ impl InUse {
     }
 }
 
-/// The writer's connection, with the schema up to date; makes file and directory if need be.
+/// The writer's connection, with the schema up to date; makes the file if need be.
 pub(super) fn open_writer(path: &Path) -> Result<Connection> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        create_directory(directory)?;
-    }
     create(path)?;
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     set_up(&connection).map_err(|fault| named(path, fault))?;
@@ -131,12 +128,16 @@ pub(super) fn create(path: &Path) -> Result<File> {
     options.open(path).map_err(|error| cannot("open", path, &error))
 }
 
-fn create_directory(path: &Path) -> Result<()> {
+/// Makes the directory the file is to be in, for its owner alone, if it does not exist.
+pub(super) fn create_directory_of(path: &Path) -> Result<()> {
+    let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(|error| cannot("make", path, &error))
+    builder.create(directory).map_err(|error| cannot("make", directory, &error))
 }
 
 pub(super) fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Error {

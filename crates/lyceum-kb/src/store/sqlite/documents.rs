@@ -22,14 +22,15 @@ macro_rules! revisions {
         "SELECT document.key, document.path, revision.title, revision.tags, revision.source, revision.metadata, \
          revision.mime, revision.revision, revision.text_revision, revision.body, revision.created_at, \
          revision.at, revision.deleted_at, revision.seal, document.vector_status, NULL, \
-         revision.author, revision.action, revision.length \
+         revision.author, revision.action, revision.length, revision.rowid AS rowid \
          FROM document JOIN revision ON revision.document = document.key "
     };
 }
+pub(super) use revisions;
 
 const AT: &str = concat!(revisions!(), "WHERE document.path = ?1 AND revision.revision = ?2");
 
-const HISTORY: &str = concat!(
+pub(super) const HISTORY: &str = concat!(
     revisions!(),
     "WHERE document.path = ?1 AND revision.revision < ?2 ORDER BY revision.revision DESC LIMIT ?3"
 );
@@ -100,7 +101,7 @@ pub(super) fn revision(
 }
 
 impl StoredRevision {
-    fn read(row: &Row<'_>) -> rusqlite::Result<StoredRevision> {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<StoredRevision> {
         Ok(StoredRevision {
             state: StoredDocument::read(row)?,
             author: row.get(16)?,
@@ -113,8 +114,12 @@ impl StoredRevision {
         self.state.sealed().text(&self.author).text(&self.action).number(self.length)
     }
 
+    pub(super) fn is_whole(&self) -> bool {
+        self.sealed().finish() == self.state.seal
+    }
+
     fn check(&self) -> Result<()> {
-        if self.sealed().finish() == self.state.seal {
+        if self.is_whole() {
             return Ok(());
         }
         Err(damaged(&format!("revision {} of {:?}", self.state.revision, self.state.path)))

@@ -15,7 +15,7 @@ pub(super) const LIST: &str = concat!(
      ORDER BY document.path LIMIT ?3 OFFSET ?4"
 );
 
-const NEXT_TAG: &str = "SELECT tag FROM tag WHERE tag >= ?1 ORDER BY tag LIMIT 1";
+pub(super) const NEXT_TAG: &str = "SELECT tag FROM tag WHERE tag >= ?1 ORDER BY tag LIMIT 1";
 
 /// Below every path: paths are not empty and hold no control characters.
 const LOWEST: char = '\u{1}';

@@ -18,7 +18,7 @@ const ENQUEUE: &str = "INSERT INTO outbox (set_id, document, queued_at, due, att
                        ON CONFLICT DO UPDATE SET due = ?2, attempts = 0, lease = NULL, dead = NULL, \
                        queued_at = CASE WHEN dead IS NULL THEN queued_at ELSE ?2 END";
 
-const DUE: &str = "SELECT document FROM outbox WHERE set_id = ?1 AND dead IS NULL AND due <= ?2 \
+pub(super) const DUE: &str = "SELECT document FROM outbox WHERE set_id = ?1 AND dead IS NULL AND due <= ?2 \
                    ORDER BY due LIMIT ?3";
 
 const LEASE: &str = "UPDATE outbox SET lease = ?3, due = ?4, attempts = attempts + 1 \
@@ -36,6 +36,12 @@ const BURY: &str = "UPDATE outbox SET lease = NULL, dead = ?3 WHERE document = ?
 
 const GIVEN_UP: &str = "UPDATE document SET vector_status = 'error', vector_error = ?2 \
                         WHERE key = ?1 AND ?3 = (SELECT id FROM vector_set WHERE state = 'active')";
+
+const ENTRIES: &str = "SELECT count(*), min(queued_at) FROM outbox WHERE dead IS NULL";
+
+/// Documents that wait although no set has them on its outbox: written before the set was made.
+const UNHEARD: &str = "SELECT count(*), min(updated_at) FROM document WHERE vector_status = 'pending' \
+                       AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.document = document.key)";
 
 /// The longest reason that is kept.
 const MAX_REASON: usize = 1000;
@@ -152,17 +158,20 @@ pub(super) fn fail(
     Ok(())
 }
 
+/// Entries that wait, and documents that wait for a set to be made or filled.
 pub(super) fn backlog(connection: &Connection, now: Millis) -> std::result::Result<Backlog, Fault> {
-    let count = |sql| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
-    let oldest: Option<Millis> = connection
-        .prepare_cached("SELECT min(queued_at) FROM outbox WHERE dead IS NULL")?
+    let ask =
+        |sql| connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (entries, oldest_entry): (usize, Option<Millis>) = ask(ENTRIES)?;
+    let (documents, oldest_document): (usize, Option<Millis>) = ask(UNHEARD)?;
+    let dead = connection
+        .prepare_cached("SELECT count(*) FROM outbox WHERE dead IS NOT NULL")?
         .query_row([], |row| row.get(0))?;
+    let oldest = oldest_entry.into_iter().chain(oldest_document).min().unwrap_or(now);
     Ok(Backlog {
-        waiting: count("SELECT count(*) FROM outbox WHERE dead IS NULL")?,
-        dead: count("SELECT count(*) FROM outbox WHERE dead IS NOT NULL")?,
-        oldest: oldest.map_or(Duration::ZERO, |oldest| {
-            Duration::from_millis((now - oldest).max(0).unsigned_abs())
-        }),
+        waiting: entries + documents,
+        dead,
+        oldest: Duration::from_millis((now - oldest).max(0).unsigned_abs()),
     })
 }
 

@@ -17,7 +17,7 @@ const REMOVE: &str = "INSERT OR REPLACE INTO vector (set_id, document, text_revi
                       SELECT set_id, document, text_revision, 0, 0, x'' FROM vector \
                       WHERE document = ?1 AND n > 0";
 
-const AFTER: &str = "SELECT seq, document, text_revision, n, seal, chunks FROM vector \
+pub(super) const AFTER: &str = "SELECT seq, document, text_revision, n, seal, chunks FROM vector \
                      WHERE set_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
 const READY: &str = "UPDATE document SET vector_status = 'ready', vector_error = NULL \

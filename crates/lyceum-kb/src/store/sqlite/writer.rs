@@ -8,6 +8,7 @@ mod checkpoint;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(super) use batch::Batch;
 
+use super::backup::{self, Report};
 use super::fault::{Fault, Reach};
 use crate::{Error, Policy, Result};
 
@@ -30,7 +32,7 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// Hands work to the writing thread.
 pub(super) struct Writer {
-    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    queue: Option<mpsc::Sender<Message>>,
     condition: Arc<Condition>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,6 +57,17 @@ pub(super) trait Job: Send {
     fn reply(self: Box<Self>, committed: Result<()>);
 }
 
+/// What the writing thread is asked for.
+enum Message {
+    Job(Box<dyn Job>),
+    /// Copy the database into this file, beside other work.
+    Copy {
+        to: PathBuf,
+        report: Report,
+        reply: oneshot::Sender<Result<()>>,
+    },
+}
+
 /// How far a failure reaches, and what to tell about it.
 type Broken = (Reach, Error);
 
@@ -67,12 +80,12 @@ struct Task<T, F> {
 
 impl Writer {
     pub(super) fn start(connection: Connection, policy: Policy) -> Result<Writer> {
-        let (queue, jobs) = mpsc::channel(QUEUE);
+        let (queue, messages) = mpsc::channel(QUEUE);
         let condition = Arc::new(Condition::default());
         let shared = Arc::clone(&condition);
         let thread = thread::Builder::new()
             .name("kb-writer".to_owned())
-            .spawn(move || write_all(connection, jobs, &policy, &shared))
+            .spawn(move || write_all(&connection, messages, &policy, &shared))
             .map_err(|error| Error::unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Writer { queue: Some(queue), condition, thread: Some(thread) })
     }
@@ -100,12 +113,21 @@ impl Writer {
         let sent = if queued > 0 && queued + bytes > QUEUE_BYTES {
             Err(full())
         } else {
-            queue.try_send(job).map_err(|_| full())
+            queue.try_send(Message::Job(job)).map_err(|_| full())
         };
         if sent.is_err() {
             self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         sent
+    }
+
+    /// Copies the database into a file, while writers go on.
+    pub(super) async fn copy(&self, to: PathBuf, report: Report) -> Result<()> {
+        let closing = || Error::unavailable("the store is closing");
+        let (reply, answer) = oneshot::channel();
+        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
+        queue.send(Message::Copy { to, report, reply }).await.map_err(|_| closing())?;
+        answer.await.unwrap_or_else(|_| Err(closing()))
     }
 
     pub(super) fn condition(&self) -> &Condition {
@@ -198,23 +220,77 @@ where
     }
 }
 
+/// The writing thread.
+struct Thread<'a> {
+    connection: &'a Connection,
+    messages: mpsc::Receiver<Message>,
+    policy: &'a Policy,
+    condition: &'a Condition,
+}
+
 fn write_all(
-    connection: Connection,
-    mut jobs: mpsc::Receiver<Box<dyn Job>>,
+    connection: &Connection,
+    messages: mpsc::Receiver<Message>,
     policy: &Policy,
     condition: &Condition,
 ) {
-    while let Some(first) = jobs.blocking_recv() {
-        let mut taken = VecDeque::from([first]);
-        let mut bytes = taken[0].bytes();
-        while taken.len() < BATCH && bytes < BATCH_BYTES {
-            let Ok(job) = jobs.try_recv() else { break };
-            bytes += job.bytes();
-            taken.push_back(job);
-        }
-        batch::commit(&connection, taken.into(), policy, condition);
-        condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        checkpoint::after_commit(&connection, condition);
+    let mut thread = Thread { connection, messages, policy, condition };
+    while let Some(message) = thread.messages.blocking_recv() {
+        thread.answer(message);
     }
-    checkpoint::before_close(&connection, condition);
+    checkpoint::before_close(connection, condition);
+}
+
+impl Thread<'_> {
+    fn answer(&mut self, message: Message) {
+        match message {
+            Message::Job(job) => {
+                if let Some(Message::Copy { to, report, reply }) = self.commit(job) {
+                    self.copy(&to, report, reply);
+                }
+            }
+            Message::Copy { to, report, reply } => self.copy(&to, report, reply),
+        }
+    }
+
+    /// Commits the job with what else is queued; gives back a message that is not a job.
+    fn commit(&mut self, first: Box<dyn Job>) -> Option<Message> {
+        let mut bytes = first.bytes();
+        let mut jobs = vec![first];
+        let mut other = None;
+        while jobs.len() < BATCH && bytes < BATCH_BYTES {
+            match self.messages.try_recv() {
+                Ok(Message::Job(job)) => {
+                    bytes += job.bytes();
+                    jobs.push(job);
+                }
+                Ok(message) => {
+                    other = Some(message);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        batch::commit(self.connection, jobs, self.policy, self.condition);
+        self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        checkpoint::after_commit(self.connection, self.condition);
+        other
+    }
+
+    /// Copies the database, a batch of jobs after every piece. A second copy waits for the first.
+    fn copy(&mut self, to: &Path, mut report: Report, reply: oneshot::Sender<Result<()>>) {
+        let mut waiting = VecDeque::new();
+        let copied = backup::copy(self.connection, to, &mut report, &mut || {
+            if let Ok(message) = self.messages.try_recv() {
+                match message {
+                    Message::Job(job) => waiting.extend(self.commit(job)),
+                    copy @ Message::Copy { .. } => waiting.push_back(copy),
+                }
+            }
+        });
+        drop(reply.send(copied.map_err(backup::failed)));
+        while let Some(message) = waiting.pop_front() {
+            self.answer(message);
+        }
+    }
 }

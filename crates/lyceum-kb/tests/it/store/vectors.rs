@@ -294,7 +294,13 @@ pub(crate) async fn what_is_missing_is_enqueued(store: &dyn Store) {
 }
 
 pub(crate) async fn the_backlog_is_counted(store: &dyn Store) {
+    create(store, "early", "one").await;
+    assert_eq!(store.backlog().await.unwrap().waiting, 1, "it waits for a set to be made");
     let set = new_set(store, "m").await;
+    assert_eq!(store.backlog().await.unwrap().waiting, 1, "and for the set to hear of it");
+    store.enqueue_missing(set).await.unwrap();
+    assert_eq!(store.backlog().await.unwrap().waiting, 1);
+    embed_all(store, set).await;
     assert_eq!(store.backlog().await.unwrap(), Backlog::default());
     create(store, "a", "one").await;
     create(store, "b", "one").await;

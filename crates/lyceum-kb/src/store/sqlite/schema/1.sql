@@ -19,6 +19,7 @@ CREATE TABLE document (
     vector_error  TEXT
 ) STRICT;
 CREATE INDEX living ON document (path) WHERE deleted_at IS NULL;
+CREATE INDEX pending ON document (updated_at) WHERE vector_status = 'pending';
 
 -- Texts, each stored once; documents and revisions point here.
 CREATE TABLE body (

@@ -1,0 +1,171 @@
+//! The writer: shared commits, and failures that reach no further than they must.
+
+use rusqlite::ffi;
+
+use super::super::fault::Fault;
+use super::super::{SqliteStore, Store};
+use super::{create, fresh};
+use crate::{Code, Error, Policy, Result};
+
+fn failure(extended_code: i32) -> Fault {
+    Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None))
+}
+
+/// Holds the writer until the returned sender is dropped, so that what is sent meanwhile waits together.
+async fn hold(
+    store: &SqliteStore,
+) -> (std::sync::mpsc::Sender<()>, impl Future<Output = Result<()>>) {
+    let (release, held) = std::sync::mpsc::channel();
+    let (started, begun) = tokio::sync::oneshot::channel();
+    let mut holding = Box::pin(store.writer.run(0, move |_| {
+        let _ = started.send(());
+        let _ = held.recv();
+        Ok(())
+    }));
+    tokio::select! {
+        _ = &mut holding => panic!("it is held"),
+        begun = begun => begun.unwrap(),
+    }
+    (release, holding)
+}
+
+#[tokio::test]
+async fn writers_that_wait_together_share_a_commit() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let before = store.writer_counts();
+    let (release, held) = hold(store).await;
+    let mut release = Some(release);
+    let mut writes = Vec::new();
+    for n in 0..50 {
+        writes.push(Box::pin(async move { create(store, &format!("d/{n}"), "x").await }));
+    }
+    // The writes queue when they are first polled, and only then the writer goes on.
+    for write in &mut writes {
+        let polled = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(write.as_mut().poll(context).is_ready())
+        });
+        assert!(!polled.await, "nobody is told before the commit");
+    }
+    release.take();
+    held.await.unwrap();
+    for write in writes {
+        write.await.unwrap();
+    }
+    let after = store.writer_counts();
+    assert_eq!((after.jobs - before.jobs, after.commits - before.commits), (51, 2));
+}
+
+#[tokio::test]
+async fn a_full_queue_asks_to_try_again() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let (release, held) = hold(store).await;
+    let mut writes: Vec<_> =
+        (0..30).map(|_| Box::pin(store.writer.run(3 << 20, |_| Ok(())))).collect();
+    let mut refused = 0;
+    for write in &mut writes {
+        let now = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(match write.as_mut().poll(context) {
+                std::task::Poll::Ready(answer) => Some(answer),
+                std::task::Poll::Pending => None,
+            })
+        });
+        if let Some(answer) = now.await {
+            assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 30 - 21, "64 MiB may wait");
+    drop((release, writes));
+    held.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_harms_only_its_own_write() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let panicking = store.writer.run(0, |batch| -> std::result::Result<(), Fault> {
+        batch.connection.execute_batch("DELETE FROM sqlite_sequence; DELETE FROM audit")?;
+        panic!("on purpose");
+    });
+    create(store, "a", "x").await.unwrap();
+    assert_eq!(panicking.await.unwrap_err().code(), Code::Internal);
+    create(store, "b", "x").await.unwrap();
+    assert_eq!(store.audit_trail(None, 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_refusal_undoes_only_its_own_changes() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    let refused = store.writer.run(0, |batch| -> std::result::Result<(), Fault> {
+        batch.connection.execute_batch("DELETE FROM audit")?;
+        Err(Error::conflict("no").into())
+    });
+    assert_eq!(refused.await.unwrap_err().code(), Code::Conflict);
+    assert_eq!(store.audit_trail(None, 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_until_there_is_space() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    limit(store, 1).await;
+    let error = create(store, "b", &"y".repeat(100_000)).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("disk is full"), "{error}");
+    let health = store.health().await;
+    assert_eq!((health.documents, health.read_only), (1, None));
+    assert!(health.last_error.is_some());
+    limit(store, 1 << 30).await;
+    create(store, "b", &"y".repeat(100_000)).await.unwrap();
+    assert!(store.check_integrity().await.unwrap().is_empty());
+}
+
+/// The most pages the file may have; at least what it has now.
+async fn limit(store: &SqliteStore, pages: i64) {
+    let set = store.writer.run(0, move |batch| {
+        let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        batch.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], set)?;
+        Ok(())
+    });
+    set.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unconfirmed_write_ends_writing_until_a_restart() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    let broken = store
+        .writer
+        .run(0, |_| -> std::result::Result<(), Fault> { Err(failure(ffi::SQLITE_IOERR_FSYNC)) });
+    assert_eq!(broken.await.unwrap_err().code(), Code::Unavailable);
+    let error = create(store, "b", "x").await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("read-only"), "{error}");
+    assert!(error.message().contains("restart"), "{error}");
+    assert!(store.health().await.read_only.is_some());
+    assert_eq!(store.health().await.documents, 1, "reading goes on");
+    let path = store.path().to_owned();
+    drop(fresh.store);
+    let store = SqliteStore::open(&path, Policy::default()).unwrap();
+    create(&store, "b", "x").await.unwrap();
+    drop(fresh.directory);
+}
+
+#[tokio::test]
+async fn other_io_errors_end_only_their_batch() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_READ, ffi::SQLITE_NOMEM] {
+        let broken =
+            store.writer.run(0, move |_| -> std::result::Result<(), Fault> { Err(failure(code)) });
+        assert_eq!(broken.await.unwrap_err().code(), Code::Unavailable);
+    }
+    assert_eq!(store.health().await.read_only, None);
+    create(store, "a", "x").await.unwrap();
+}
