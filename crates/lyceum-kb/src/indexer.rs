@@ -70,6 +70,9 @@ async fn run(kb: Kb) {
 async fn round(kb: &Kb, worker: &str, sweep: bool) -> Result<()> {
     for embedder in kb.embedders.iter() {
         let Some(set) = set_to_fill(kb, embedder).await? else { continue };
+        if sweep {
+            kb.store.retry_dead(set.id).await?;
+        }
         if sweep || !kb.index.has_swept(set.id) {
             kb.store.enqueue_missing(set.id).await?;
             kb.index.swept(set.id);

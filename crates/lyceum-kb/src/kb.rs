@@ -154,7 +154,8 @@ impl Kb {
     /// Queues every document that lacks vectors of the configured model; says how many.
     pub async fn reindex_missing(&self) -> Result<usize> {
         let set = self.store.vector_set(self.embedders[0].fingerprint()).await?;
-        let queued = self.store.enqueue_missing(set.id).await?;
+        let queued =
+            self.store.enqueue_missing(set.id).await? + self.store.retry_dead(set.id).await?;
         self.wake.notify_one();
         Ok(queued)
     }

@@ -77,8 +77,12 @@ pub trait Store: Send + Sync + 'static {
     /// Makes `set` the active one and drops all others, in one transaction. Documents' status follows.
     async fn activate_set(&self, set: i64) -> Result<()>;
 
-    /// Puts every document that lacks current vectors in `set` on the outbox; says how many were added.
+    /// Puts every document that lacks current vectors in `set` on the outbox; says how many were added. Dead letters
+    /// are on it already.
     async fn enqueue_missing(&self, set: i64) -> Result<usize>;
+
+    /// Gives the dead letters of `set` another chance; says how many.
+    async fn retry_dead(&self, set: i64) -> Result<usize>;
 
     /// Leases up to `limit` documents whose vectors are out of date in `set`, oldest first.
     async fn claim(

@@ -225,6 +225,10 @@ impl Store for SqliteStore {
         Ok(added)
     }
 
+    async fn retry_dead(&self, set: i64) -> Result<usize> {
+        self.writer.run(0, move |batch| sync::retry_dead(batch, set)).await
+    }
+
     async fn claim(
         &self,
         set: i64,

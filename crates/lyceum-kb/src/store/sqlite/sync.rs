@@ -16,14 +16,17 @@ const NAMED: usize = 100;
 
 /// Living documents from a key on, and whether they lack current vectors in a set.
 const LOOK: &str = "SELECT document.key, vector.text_revision IS NOT document.text_revision \
-                    AND document.vector_status <> 'skipped' AND (outbox.document IS NULL OR outbox.dead IS NOT NULL) \
+                    AND document.vector_status <> 'skipped' AND outbox.document IS NULL \
                     FROM document \
                     LEFT JOIN vector ON vector.document = document.key AND vector.set_id = ?1 \
                     LEFT JOIN outbox ON outbox.document = document.key AND outbox.set_id = ?1 \
                     WHERE document.key > ?2 AND document.deleted_at IS NULL ORDER BY document.key LIMIT ?3";
 
-const ADD: &str = "INSERT INTO outbox (set_id, document, queued_at, due, attempts) VALUES (?1, ?2, ?3, ?3, 0) \
-                   ON CONFLICT DO UPDATE SET queued_at = ?3, due = ?3, attempts = 0, lease = NULL, dead = NULL";
+const ADD: &str = "INSERT INTO outbox (set_id, document, queued_at, due, attempts) \
+                   VALUES (?1, ?2, ?3, ?3, 0)";
+
+const REVIVE: &str = "UPDATE outbox SET queued_at = ?2, due = ?2, attempts = 0, lease = NULL, dead = NULL \
+                      WHERE set_id = ?1 AND dead IS NOT NULL RETURNING document";
 
 const PENDING: &str = "UPDATE document SET vector_status = 'pending', vector_error = NULL WHERE key = ?1 \
                        AND ?2 = (SELECT id FROM vector_set WHERE state = 'active')";
@@ -75,7 +78,7 @@ pub(super) struct Step {
     pub(super) next: Option<i64>,
 }
 
-/// Looks at some documents after `after` and enqueues those that lack vectors; dead letters get another chance.
+/// Looks at some documents after `after` and enqueues those that lack vectors.
 pub(super) fn enqueue_missing(
     batch: &Batch<'_>,
     set: i64,
@@ -94,6 +97,17 @@ pub(super) fn enqueue_missing(
     }
     let next = if found.len() < STEP { None } else { found.last().map(|(key, _)| *key) };
     Ok(Step { added, next })
+}
+
+pub(super) fn retry_dead(batch: &Batch<'_>, set: i64) -> std::result::Result<usize, Fault> {
+    let mut revive = batch.connection.prepare_cached(REVIVE)?;
+    let keys = revive
+        .query_map([set, batch.now], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    for key in &keys {
+        batch.connection.prepare_cached(PENDING)?.execute([*key, set])?;
+    }
+    Ok(keys.len())
 }
 
 pub(super) fn activate(batch: &Batch<'_>, set: i64) -> std::result::Result<(), Fault> {

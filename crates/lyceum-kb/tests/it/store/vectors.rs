@@ -288,7 +288,9 @@ pub(crate) async fn what_is_missing_is_enqueued(store: &dyn Store) {
     assert_eq!(store.enqueue_missing(set).await.unwrap(), 0, "they are waiting already");
     let jobs = claim(store, set, 10).await;
     store.fail(&jobs[0], "poison", None).await.unwrap();
-    assert_eq!(store.enqueue_missing(set).await.unwrap(), 1, "a dead letter gets another chance");
+    assert_eq!(store.enqueue_missing(set).await.unwrap(), 0, "a dead letter stays one");
+    assert_eq!(store.retry_dead(set).await.unwrap(), 1, "until it is tried again");
+    assert_eq!(store.retry_dead(set).await.unwrap(), 0);
     let at = jobs[0].document.meta.path.as_str();
     assert_eq!(status(store, at).await, VectorStatus::Pending);
 }
