@@ -39,6 +39,16 @@ impl AnswerBody {
     pub(crate) fn events(events: EventStream) -> Self {
         Self(Kind::Events(Box::pin(events)))
     }
+
+    /// Ends an event stream once `end` completes, as if its client had hung up: for callers who lose
+    /// the right to listen. What is known in full stays as it is.
+    #[must_use]
+    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        if let Kind::Events(events) = &mut self.0 {
+            events.as_mut().end_with(Box::pin(end));
+        }
+        self
+    }
 }
 
 impl Body for AnswerBody {

@@ -29,13 +29,15 @@ pub(crate) struct EventStream {
     silence: Pin<Box<Sleep>>,
     /// Something that must live exactly as long as the stream.
     guard: Option<Box<dyn Send + Sync>>,
+    /// What ends the stream early.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl EventStream {
     pub(crate) fn new(reader: Reader, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
-        let (number, first, call, guard) = (None, None, None, None);
-        Self { reader, number, first, call, keep_alive, silence, guard }
+        let (number, first, call, guard, end) = (None, None, None, None, None);
+        Self { reader, number, first, call, keep_alive, silence, guard, end }
     }
 
     /// Gives every event an id, so that the client can resume.
@@ -62,12 +64,27 @@ impl EventStream {
         self
     }
 
+    /// Ends the stream once `end` completes.
+    pub(crate) fn end_with(
+        mut self: Pin<&mut Self>,
+        end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ) {
+        self.end = Some(end);
+    }
+
     /// The next bytes to send; `None` at the end.
     pub(crate) fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Bytes>> {
         let this = &mut *self;
+        if let Some(end) = &mut this.end
+            && end.as_mut().poll(cx).is_ready()
+        {
+            // Polled again, a finished future would panic; nothing is left to send anyway.
+            this.end = Some(Box::pin(std::future::ready(())));
+            return Poll::Ready(None);
+        }
         if let Some(first) = this.first.take() {
             return Poll::Ready(Some(first));
         }

@@ -16,6 +16,8 @@ use crate::config::{Config, Embeddings, Environment, StoreKind};
 use crate::embeddings::OpenAiModel;
 use crate::observed::Observed;
 
+type Model = Arc<dyn Embedder>;
+
 /// The knowledge base, made if there is none yet. Nothing is embedded until an indexer runs.
 ///
 /// # Errors
@@ -28,7 +30,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Kb> {
 pub(crate) async fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Observed>)> {
     let (configured, others) = embedders(config)?;
     let observed = Arc::new(Observed::new(configured));
-    let kb = Kb::open(store(config)?, Arc::clone(&observed) as Arc<dyn Embedder>, others).await?;
+    let kb = Kb::open(store(config)?, Arc::clone(&observed) as Model, others).await?;
     Ok((kb, observed))
 }
 
@@ -59,8 +61,8 @@ pub(crate) fn with<T>(
 }
 
 /// The configured model, and those that can still embed for vectors made before it was configured.
-fn embedders(config: &Config) -> anyhow::Result<(Arc<dyn Embedder>, Vec<Arc<dyn Embedder>>)> {
-    let compiled_in: Arc<dyn Embedder> = Arc::new(StaticModel::new());
+fn embedders(config: &Config) -> anyhow::Result<(Model, Vec<Model>)> {
+    let compiled_in: Model = Arc::new(StaticModel::new());
     match &config.embeddings {
         Embeddings::Static => Ok((compiled_in, Vec::new())),
         Embeddings::OpenAi(service) => {

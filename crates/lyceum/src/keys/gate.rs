@@ -71,6 +71,13 @@ impl Gate {
         self.judge(headers).0.is_ok()
     }
 
+    /// Completes when the key a request came with is no longer good; `None` for one without a key.
+    pub(crate) fn lapse(&self, headers: &HeaderMap) -> Option<impl Future<Output = ()> + use<>> {
+        let presented = presented(headers)?.to_owned();
+        let guarded = self.admission != Admission::PathToken && self.ring.has_any();
+        guarded.then(|| Arc::clone(&self.ring).lapsed(presented))
+    }
+
     fn judge(&self, headers: &HeaderMap) -> (Result<Option<Principal>, Denied>, String) {
         let anyone = matches!(self.admission, Admission::Any | Admission::Except(_));
         if self.admission == Admission::PathToken {

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use lyceum_kb::store::ApiKey;
 use lyceum_kb::{Kb, Millis};
 use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 use tokio::time::{Duration, interval};
 
 use super::{Key, digest, now};
@@ -18,23 +19,25 @@ const REFRESH: Duration = Duration::from_millis(400);
 #[derive(Debug)]
 pub(crate) struct KeyRing {
     keys: ArcSwap<HashMap<String, ApiKey>>,
+    /// Tells of keys that are no longer good.
+    lapses: watch::Sender<()>,
 }
 
 impl KeyRing {
     /// The keys `kb` has on record.
     pub(crate) async fn load(kb: &Kb) -> lyceum_kb::Result<Self> {
-        Ok(Self { keys: ArcSwap::from_pointee(by_id(kb.store().keys().await?)) })
+        Ok(Self::made_of(kb.store().keys().await?))
     }
 
-    #[cfg(test)]
     pub(super) fn made_of(keys: Vec<ApiKey>) -> Self {
-        Self { keys: ArcSwap::from_pointee(by_id(keys)) }
+        Self { keys: ArcSwap::from_pointee(by_id(keys)), lapses: watch::Sender::new(()) }
     }
 
     /// Follows the store for ever. When it cannot be asked, what was known stays in force.
     pub(crate) async fn follow(self: Arc<Self>, kb: Kb) {
         let mut ticks = interval(REFRESH);
         let mut failing = false;
+        let mut n_live = self.n_live();
         loop {
             ticks.tick().await;
             match kb.store().keys().await {
@@ -43,6 +46,7 @@ impl KeyRing {
                     let keys = by_id(keys);
                     if **self.keys.load() != keys {
                         self.keys.store(Arc::new(keys));
+                        self.lapses.send_replace(());
                     }
                 }
                 Err(error) if !failing => {
@@ -50,6 +54,11 @@ impl KeyRing {
                     tracing::warn!("cannot read the API keys, going by those known: {error}");
                 }
                 Err(_) => {}
+            }
+            // A key can expire without anybody touching it.
+            if n_live != self.n_live() {
+                n_live = self.n_live();
+                self.lapses.send_replace(());
             }
         }
     }
@@ -61,8 +70,22 @@ impl KeyRing {
 
     /// Whether somebody could get in.
     pub(crate) fn has_live(&self) -> bool {
+        self.n_live() > 0
+    }
+
+    fn n_live(&self) -> usize {
         let now = now();
-        self.keys.load().values().any(|key| is_live(key, now))
+        self.keys.load().values().filter(|key| is_live(key, now)).count()
+    }
+
+    /// Completes when the key that was presented is no longer good.
+    pub(super) async fn lapsed(self: Arc<Self>, presented: String) {
+        let mut lapses = self.lapses.subscribe();
+        while self.owner(&presented).is_some() {
+            if lapses.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// The names of keys that are good now.

@@ -1,5 +1,8 @@
 //! `lyceum keys`: made, listed, revoked; and a running server notices.
 
+use lyceum_testkit::Request;
+use serde_json::json;
+
 use super::{create, list_tools, within_a_second};
 use crate::lyceum::{Lyceum, run};
 
@@ -59,4 +62,38 @@ async fn running_server_notices_new_and_revoked_keys_within_a_second() {
     assert!(revoked);
     assert_eq!(within_a_second(&lyceum, &with_key, 401).await, 401);
     assert_eq!(lyceum.call(&list_tools("/mcp")).await.status(), 401, "locked, not open");
+}
+
+#[tokio::test]
+async fn streams_of_a_revoked_key_end_and_others_go_on() {
+    let (lyceum, data) = Lyceum::fresh(&[]).await;
+    let (ana, ben) = (create(data.path(), "ana").await, create(data.path(), "ben").await);
+    let guarded = within_a_second(&lyceum, &list_tools("/mcp"), 401).await;
+    assert_eq!(guarded, 401);
+    let listen = |key: &str| {
+        let wanted = json!({ "notifications": { "toolsListChanged": true } });
+        Request::modern("/mcp", 1, "subscriptions/listen", wanted).header("x-api-key", key)
+    };
+    let sse = |key: &str| {
+        let request = Request::new("GET", "/sse").header("accept", "text/event-stream");
+        request.header("x-api-key", key)
+    };
+    let mut streams = Vec::new();
+    for request in [listen(&ana), sse(&ana), listen(&ben), sse(&ben)] {
+        let (_, mut events) = lyceum.connect().await.stream(&request).await;
+        events.next().await.expect("a first event");
+        streams.push(events);
+    }
+    let (mut bens, mut anas) = (streams.split_off(2), streams);
+    let (revoked, _, _) = keys(data.path(), &["revoke", "ana"]).await;
+    assert!(revoked);
+    let patience = tokio::time::Duration::from_secs(5);
+    for events in &mut anas {
+        let ended = tokio::time::timeout(patience, events.next()).await;
+        assert!(ended.expect("it ends in time").is_none());
+    }
+    let moment = tokio::time::Duration::from_millis(600);
+    for events in &mut bens {
+        assert!(tokio::time::timeout(moment, events.next()).await.is_err(), "still open");
+    }
 }
