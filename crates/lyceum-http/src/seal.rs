@@ -20,6 +20,7 @@ pub const KEY_BYTES: usize = 32;
 
 const NONCE_BYTES: usize = 24;
 const HEADER_BYTES: usize = 1 + NONCE_BYTES;
+const TAG_BYTES: usize = 16;
 const MAX_TOKEN_BYTES: usize = 64 * 1024;
 const MAX_KEYS: usize = 256;
 
@@ -90,6 +91,14 @@ impl Sealer {
         token.extend_from_slice(&nonce);
         token.extend_from_slice(&sealed);
         URL_SAFE_NO_PAD.encode(token)
+    }
+
+    /// Whether `token` could be a sealed payload of `length` bytes, whoever sealed it.
+    pub(crate) fn is_well_formed(token: &[u8], length: usize) -> bool {
+        token.len() <= MAX_TOKEN_BYTES
+            && URL_SAFE_NO_PAD
+                .decode(token)
+                .is_ok_and(|raw| raw.len() == HEADER_BYTES + length + TAG_BYTES)
     }
 
     /// Opens `token`, or returns `None` when it is not one of ours for this purpose and binding.

@@ -33,7 +33,7 @@ use crate::stream::EventStream;
 
 /// The two services of an HTTP+SSE endpoint, as one: GET opens a stream, POST takes messages.
 pub struct HttpSse<H> {
-    shared: Arc<Shared<H>>,
+    pub(crate) shared: Arc<Shared<H>>,
     messages: Arc<str>,
 }
 
@@ -260,6 +260,10 @@ impl<H: Handler> HttpSse<H> {
                 let text = "session_id is missing: post to the address the endpoint event named";
                 plain_error(StatusCode::BAD_REQUEST, text)
             })?;
+        if !SessionToken::is_well_formed(id.as_bytes()) {
+            let text = "session_id is malformed: post to the address the endpoint event named";
+            return Err(plain_error(StatusCode::BAD_REQUEST, text));
+        }
         let binding = self.binding(principal);
         SessionToken::open(&self.shared.sealer, &binding, id.as_bytes())
             .and_then(|token| self.shared.sessions.get(token.key))

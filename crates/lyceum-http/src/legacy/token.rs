@@ -51,6 +51,11 @@ impl SessionToken {
         })
     }
 
+    /// Whether `id` has the form of a session id; it may still be nobody's.
+    pub(crate) fn is_well_formed(id: &[u8]) -> bool {
+        Sealer::is_well_formed(id, PAYLOAD_BYTES)
+    }
+
     pub(crate) fn is_expired(&self, lifetime: Duration) -> bool {
         self.expires(lifetime) <= unix_now()
     }

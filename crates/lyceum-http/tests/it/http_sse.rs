@@ -158,7 +158,7 @@ async fn closing_the_stream_ends_the_session_and_its_calls() {
 }
 
 #[tokio::test]
-async fn missing_session_is_400_and_unknown_404() {
+async fn missing_or_malformed_session_is_400_and_unknown_404() {
     let old = Old::new(Lab::new());
     let (_live, address) = old.open().await;
     let (_, id) = address.split_once("session_id=").unwrap();
@@ -167,10 +167,13 @@ async fn missing_session_is_400_and_unknown_404() {
         ("/messages", 400),
         ("/messages?", 400),
         ("/messages?session=x", 400),
-        ("/messages?session_id=", 404),
-        ("/messages?session_id=x", 404),
-        ("/messages?session_id=../../etc", 404),
-        (&*format!("/messages?session_id={id}A"), 404),
+        ("/messages?session_id=", 400),
+        ("/messages?session_id=x", 400),
+        ("/messages?session_id=../../etc", 400),
+        (&*format!("/messages?session_id={id}AAAA"), 400),
+        (&*format!("/messages?session_id={}", &id[4..]), 400),
+        (&*format!("/messages?session_id={}", id.replace(&id[..1], ".")), 400),
+        (&*format!("/messages?session_id={}{}", "A".repeat(20), &id[20..]), 404),
     ] {
         let response = old.send(&Request::post(address, ping.clone())).await;
         refused(&response, status, -32600, Value::Null);
