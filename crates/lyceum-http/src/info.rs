@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderValue};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Uri};
 use lyceum_wire::supported_versions_json;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -33,9 +34,11 @@ pub(crate) fn document<H: Handler>(shared: &Shared<H>) -> Bytes {
 }
 
 /// The page. It names the address the visitor used, escaped: it comes from the request.
-pub(crate) fn page<H: Handler>(shared: &Shared<H>, headers: &HeaderMap) -> Reply {
+pub(crate) fn page<H: Handler>(shared: &Shared<H>, uri: &Uri, headers: &HeaderMap) -> Reply {
     let about = shared.handler.about();
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    // HTTP/2 names the host in the target, and needs no Host line.
+    let named = uri.authority().map(Authority::as_str);
+    let host = named.or_else(|| headers.get(HOST)?.to_str().ok()).unwrap_or("localhost");
     let (name, description) = (escape(about.name), escape(about.description));
     let address = escape(&format!("http://{host}{}", shared.name));
     let page = format!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use lyceum_wire::{
     Era, ErrorCode, Field, Message, Refusal, Route, RoutingHeaders, RpcError, classify,
@@ -40,6 +40,7 @@ pub(crate) type Reply = Response<AnswerBody>;
 
 /// What is known about a request once it passed the guards.
 pub(crate) struct Arrival<'a> {
+    pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) principal: Option<Principal>,
     pub(crate) acceptance: Acceptance,
@@ -116,7 +117,7 @@ impl<H: Handler> Shared<H> {
         };
         let headers = &head.headers;
         let acceptance = parse_accept(headers.get_all(ACCEPT).iter().map(HeaderValue::as_bytes));
-        let mut arrival = Arrival { headers, principal, acceptance, trace };
+        let mut arrival = Arrival { uri: &head.uri, headers, principal, acceptance, trace };
         match head.method {
             Method::POST => {}
             Method::GET => return self.get(arrival),

@@ -6,15 +6,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
 use crate::answer::AnswerBody;
+use crate::cors;
 use crate::endpoint::{Endpoint, ResponseFuture};
+use crate::guard::Refused;
 use crate::handler::Handler;
 use crate::legacy::HttpSse;
-use crate::pipeline::plain_error;
+use crate::pipeline::{Reply, plain_error, refuse};
+use crate::request_id::{REQUEST_ID, request_id};
 
 /// What answers one path.
 type Route<B> = Arc<dyn Fn(Request<B>) -> ResponseFuture + Send + Sync>;
@@ -22,14 +26,19 @@ type Route<B> = Arc<dyn Fn(Request<B>) -> ResponseFuture + Send + Sync>;
 /// Whether a path is meant.
 type Matches = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
+/// Judges Host and Origin as an endpoint does; returns the origin to name in CORS headers.
+type Guard = Arc<dyn Fn(&Parts) -> Result<Option<HeaderValue>, Refused> + Send + Sync>;
+
 /// A tower service of several endpoints, each at its own path. Other paths are 404.
 ///
 /// Paths match exactly: there is no prefix, no trailing slash and no percent-decoding to disagree
 /// about with a proxy in front. What [`Site::matching`] adds is asked last.
+/// Whom no endpoint would answer learns nothing from a 404 either.
 pub struct Site<B> {
     /// A handful at most, so looking through them beats hashing.
     routes: Arc<[(Box<str>, Route<B>)]>,
     matching: Arc<[(Matches, Route<B>)]>,
+    guards: Arc<[Guard]>,
 }
 
 impl<B> Site<B>
@@ -38,21 +47,26 @@ where
 {
     /// A site where every path is 404.
     pub fn new() -> Self {
-        Self { routes: Arc::new([]), matching: Arc::new([]) }
+        Self { routes: Arc::new([]), matching: Arc::new([]), guards: Arc::new([]) }
     }
 
     /// Puts an endpoint at its path.
     #[must_use]
     pub fn endpoint<H: Handler>(self, endpoint: Endpoint<H>) -> Self {
         let path = endpoint.path().to_owned();
-        self.handle(&path, move |request| endpoint.respond(request))
+        let shared = Arc::clone(&endpoint.shared);
+        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
+            .handle(&path, move |request| endpoint.respond(request))
     }
 
     /// Puts the 2024-11-05 form of an endpoint at `path` and at its messages path.
     #[must_use]
     pub fn http_sse<H: Handler>(self, path: &str, http_sse: HttpSse<H>) -> Self {
         let messages = http_sse.messages_path().to_owned();
-        self.service(path, http_sse.clone()).service(&messages, http_sse)
+        let shared = Arc::clone(&http_sse.shared);
+        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
+            .service(path, http_sse.clone())
+            .service(&messages, http_sse)
     }
 
     /// Puts any service at `path`.
@@ -98,6 +112,15 @@ where
         self
     }
 
+    fn guarded(
+        mut self,
+        guard: impl Fn(&Parts) -> Result<Option<HeaderValue>, Refused> + Send + Sync + 'static,
+    ) -> Self {
+        let guard: Guard = Arc::new(guard);
+        self.guards = self.guards.iter().cloned().chain([guard]).collect();
+        self
+    }
+
     /// The exact paths served.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|(path, _)| &**path)
@@ -115,7 +138,11 @@ where
 
 impl<B> Clone for Site<B> {
     fn clone(&self) -> Self {
-        Self { routes: Arc::clone(&self.routes), matching: Arc::clone(&self.matching) }
+        Self {
+            routes: Arc::clone(&self.routes),
+            matching: Arc::clone(&self.matching),
+            guards: Arc::clone(&self.guards),
+        }
     }
 }
 
@@ -145,7 +172,31 @@ where
         });
         match route {
             Some(route) => route(request),
-            None => Box::pin(async { Ok(plain_error(StatusCode::NOT_FOUND, "Not Found")) }),
+            None => {
+                let (head, _) = request.into_parts();
+                let reply = not_found(&self.guards, &head);
+                Box::pin(async { Ok(reply) })
+            }
         }
     }
+}
+
+/// The answer for a path that nothing is at: guarded like what is at the others.
+fn not_found(guards: &[Guard], head: &Parts) -> Reply {
+    let mut judged = Ok(None);
+    for guard in guards {
+        judged = guard(head);
+        if judged.is_ok() {
+            break;
+        }
+    }
+    let mut reply = match &judged {
+        Ok(_) => plain_error(StatusCode::NOT_FOUND, "Not Found: there is nothing at this path"),
+        Err(refused) => refuse(refused),
+    };
+    if let Ok(Some(origin)) = &judged {
+        cors::answer_headers(origin, reply.headers_mut());
+    }
+    reply.headers_mut().insert(REQUEST_ID, request_id(&head.headers));
+    reply
 }

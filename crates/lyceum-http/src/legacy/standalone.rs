@@ -39,7 +39,7 @@ impl<H: Handler> Shared<H> {
             }
             GetAnswer::Stream => self.open_stream(&arrival).unwrap_or_else(|reply| reply),
             GetAnswer::Info => answer::json(StatusCode::OK, info::document(self)),
-            GetAnswer::Html => info::page(self, arrival.headers),
+            GetAnswer::Html => info::page(self, arrival.uri, arrival.headers),
             GetAnswer::MethodNotAllowed => self.method_not_allowed(arrival.headers),
             GetAnswer::NotAcceptable => plain_error(
                 StatusCode::NOT_ACCEPTABLE,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, timeout};
 
-use crate::lab::{Lab, call, get, initialize, modern, text_of};
+use crate::lab::{Lab, PATH, call, get, initialize, modern, text_of};
 
 type Client = SendRequest<Full<Bytes>>;
 
@@ -90,6 +90,18 @@ async fn addressees_are_judged() {
     }
     let evil = request.header("origin", "http://evil.example");
     assert_eq!(send(&mut client, h2(&evil, "localhost", None)).await.0, 403);
+}
+
+#[tokio::test]
+async fn page_for_people_names_the_address_they_used() {
+    let lab = Lab::new();
+    let server = lab.serve().await;
+    let mut client = connect(server.address()).await;
+    let look = lyceum_testkit::Request::new("GET", PATH).set("accept", "text/html");
+    let (status, body) = send(&mut client, h2(&look, "127.0.0.1:8808", None)).await;
+    let page = String::from_utf8(body.to_vec()).unwrap();
+    assert_eq!(status, 200);
+    assert!(page.contains("http://127.0.0.1:8808/mcp"), "{page}");
 }
 
 #[tokio::test]

@@ -25,9 +25,41 @@ async fn wrong_path_is_404_with_32600() {
             request.target = path.into();
             let response = whole(site.call(in_process(&request)).await.unwrap()).await;
             refused(&response, 404, -32600, Value::Null);
+            assert!(response.head.get("x-request-id").is_some());
         }
     }
     assert_eq!(lab.fixture.invocations(), 0);
+}
+
+#[tokio::test]
+async fn wrong_path_is_guarded_like_the_right_one() {
+    let named = |name: &str| {
+        let mut hosts = lyceum_http::HostPolicy::loopback();
+        hosts.allow(name).unwrap();
+        Lab::with(|endpoint| endpoint.hosts(hosts))
+    };
+    let (one, other) = (named("one.example"), named("other.example"));
+    let old = other.endpoint.http_sse("/messages");
+    let mut site: Site<Full<bytes::Bytes>> =
+        Site::new().endpoint(one.endpoint.clone()).http_sse("/sse", old);
+    for (host, origin, status) in [
+        ("one.example", None, 404),
+        ("other.example", None, 404),
+        ("localhost", Some("http://localhost:3000"), 404),
+        ("localhost", Some("http://evil.example"), 403),
+        ("evil.example", None, 421),
+    ] {
+        let mut request = Request::new("GET", "/nowhere").set("host", host);
+        request = request.header("x-request-id", "mine");
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let response = whole(site.call(in_process(&request)).await.unwrap()).await;
+        refused(&response, status, -32600, Value::Null);
+        assert_eq!(response.head.get("x-request-id"), Some("mine"));
+        let allowed = origin.filter(|_| status == 404);
+        assert_eq!(response.head.get("access-control-allow-origin"), allowed, "{host}");
+    }
 }
 
 #[tokio::test]
