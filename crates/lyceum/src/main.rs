@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod doctor;
 mod embeddings;
+mod files;
 mod keys;
 mod knowledge;
 mod library;
