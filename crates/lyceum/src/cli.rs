@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Search(SearchOpts),
     /// Print a document.
     Get(GetOpts),
+    /// Copy the knowledge base to a file, while it is in use.
+    Backup(BackupOpts),
+    /// Put a backup in the place of the knowledge base. The server must not run.
+    Restore(RestoreOpts),
     /// Embed the documents that lack vectors, those that were given up included.
     Reindex(ReindexOpts),
     /// Work with the configuration.
@@ -207,6 +211,30 @@ pub(crate) struct GetOpts {
     /// Revisions to list.
     #[arg(long, value_name = "N", default_value_t = 50, requires = "history")]
     pub(crate) limit: u16,
+}
+
+/// Where to copy the knowledge base to.
+#[derive(Debug, Args)]
+pub(crate) struct BackupOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// The file to write; it is complete when it appears.
+    pub(crate) target: PathBuf,
+}
+
+/// What to restore.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// A file that `lyceum backup` wrote.
+    pub(crate) source: PathBuf,
+
+    /// Replace a knowledge base that exists.
+    #[arg(long)]
+    pub(crate) replace: bool,
 }
 
 /// What to embed.

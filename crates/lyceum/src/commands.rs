@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::cli::{Cli, Command};
 use crate::config::Environment;
 
+mod backup;
 mod config;
 mod doctor;
 mod explain;
@@ -25,6 +26,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Explain(opts)) => explain::run(&opts),
         Some(Command::Doctor(opts)) => doctor::run(&opts),
         Some(Command::Keys(opts)) => keys::run(opts, &environment),
+        Some(Command::Backup(opts)) => backup::backup(opts, &environment),
+        Some(Command::Restore(opts)) => backup::restore(opts, &environment),
         Some(Command::Search(opts)) => search::run(opts, &environment),
         Some(Command::Get(opts)) => get::run(opts, &environment),
         Some(Command::Reindex(opts)) => reindex::run(opts, &environment),

@@ -38,13 +38,16 @@ pub(crate) async fn open_watched(config: &Config) -> anyhow::Result<(Kb, Arc<Obs
 pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     create_private(&config.data)
         .with_context(|| format!("cannot create the data directory {}", config.data.display()))?;
+    match config.store {
+        StoreKind::Sqlite => Ok(Arc::new(sqlite(config)?)),
+    }
+}
+
+/// The embedded store, for what only a file can do.
+pub(crate) fn sqlite(config: &Config) -> anyhow::Result<SqliteStore> {
     let path = config.database();
-    let opened = match config.store {
-        StoreKind::Sqlite => SqliteStore::open(&path, config.policy.clone()),
-    };
-    let store =
-        opened.with_context(|| format!("cannot open the knowledge base {}", path.display()))?;
-    Ok(Arc::new(store))
+    SqliteStore::open(&path, config.policy.clone())
+        .with_context(|| format!("cannot open the knowledge base {}", path.display()))
 }
 
 /// Runs a command on the knowledge base at `place`.
@@ -59,6 +62,9 @@ pub(crate) fn with<T>(
         .build()?
         .block_on(async { command(open(&config).await?).await })
 }
+
+/// A model.
+type Model = Arc<dyn Embedder>;
 
 /// The configured model, and those that can still embed for vectors made before it was configured.
 fn embedders(config: &Config) -> anyhow::Result<(Model, Vec<Model>)> {

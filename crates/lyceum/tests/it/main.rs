@@ -3,6 +3,7 @@
 
 mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
+mod embedding; // what an embedding service is asked, and how often
 mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
 mod lyceum; // starts the binary and talks to it

@@ -1,0 +1,115 @@
+//! A real embedding service on loopback that counts what it is asked: every content once, and no more.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request as HttpRequest, Response as HttpResponse};
+use hyper_util::rt::TokioIo;
+use lyceum_testkit::Request;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::lyceum::Lyceum;
+
+const DOCUMENTS: usize = 10;
+
+/// How often each text was embedded.
+type Texts = Arc<Mutex<HashMap<String, usize>>>;
+
+async fn service() -> (SocketAddr, Texts) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let texts = Texts::default();
+    let seen = Arc::clone(&texts);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let seen = Arc::clone(&seen);
+            let service = service_fn(move |request| embed(request, Arc::clone(&seen)));
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    (address, texts)
+}
+
+async fn embed(
+    request: HttpRequest<Incoming>,
+    seen: Texts,
+) -> Result<HttpResponse<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let inputs = body["input"].as_array().unwrap();
+    let data: Vec<Value> = inputs
+        .iter()
+        .enumerate()
+        .map(|(index, text)| {
+            let text = text.as_str().unwrap();
+            *seen.lock().unwrap().entry(text.to_owned()).or_default() += 1;
+            json!({"index": index, "embedding": [text.len(), 1.0, 0.5]})
+        })
+        .collect();
+    Ok(HttpResponse::new(Full::from(json!({"data": data}).to_string())))
+}
+
+fn config(directory: &TempDir, service: SocketAddr) -> String {
+    let file = directory.path().join("lyceum.toml");
+    let text =
+        format!("[embeddings]\nkind = \"openai\"\nurl = \"http://{service}/v1\"\nmodel = \"m\"\n");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+async fn call(lyceum: &Lyceum, tool: &str, arguments: Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    let answer = lyceum.call(&Request::legacy("/mcp", 1, "tools/call", params)).await.json();
+    let text =
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    serde_json::from_str(text).unwrap()
+}
+
+async fn all_ready(lyceum: &Lyceum) {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    for n in 0..DOCUMENTS {
+        let document = json!({"document_id": format!("d{n}.md")});
+        while call(lyceum, "get_document", document.clone()).await["vector_status"] != "ready" {
+            assert!(Instant::now() < deadline, "document {n} has no vectors");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_changed_content_is_embedded_exactly_once() {
+    let (service, texts) = service().await;
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--config", &config(&directory, service)];
+    let data = directory.path().join("data");
+    let lyceum = Lyceum::start(&data, &flags).await;
+    for n in 0..DOCUMENTS {
+        call(
+            &lyceum,
+            "upload_document",
+            json!({"path": format!("d{n}.md"), "content": format!("text {n}")}),
+        )
+        .await;
+    }
+    all_ready(&lyceum).await;
+    call(&lyceum, "update_document", json!({"path": "d0.md", "tags": ["new"]})).await;
+    call(&lyceum, "update_document", json!({"path": "d1.md", "content": "text 1"})).await;
+    call(&lyceum, "update_document", json!({"path": "d2.md", "content": "another text"})).await;
+    all_ready(&lyceum).await;
+    drop(lyceum);
+    let lyceum = Lyceum::start(&data, &flags).await;
+    all_ready(&lyceum).await;
+    let texts = texts.lock().unwrap();
+    assert_eq!(texts.len(), DOCUMENTS + 1, "{texts:?}");
+    assert!(texts.values().all(|times| *times == 1), "{texts:?}");
+}
