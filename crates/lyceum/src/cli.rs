@@ -35,6 +35,10 @@ pub(crate) enum Command {
     Doctor(DoctorOpts),
     /// Make, list and revoke API keys. A running server notices within a second.
     Keys(KeysOpts),
+    /// Put files into the knowledge base: Markdown, HTML, PDF, DOCX, text, JSON, or an exported .jsonl.
+    Import(ImportOpts),
+    /// Write the knowledge base to a directory of files, or to one .jsonl file.
+    Export(ExportOpts),
     /// Search the knowledge base, as agents do.
     Search(SearchOpts),
     /// Print a document.
@@ -162,6 +166,42 @@ pub(crate) struct Place {
     /// The data directory of the server.
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data: Option<Given<PathBuf>>,
+}
+
+/// What to import.
+#[derive(Debug, Args)]
+pub(crate) struct ImportOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// A directory or a file.
+    pub(crate) source: PathBuf,
+
+    /// Put the documents under this path.
+    #[arg(long, value_name = "PATH", default_value = "")]
+    pub(crate) under: String,
+
+    /// Give every document this tag as well; may be repeated.
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+
+    /// Only say what would be imported.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// What to export, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct ExportOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// A directory, made if need be, or a file that ends in .jsonl.
+    pub(crate) target: PathBuf,
+
+    /// Only documents whose path begins so.
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    pub(crate) prefix: String,
 }
 
 /// What to search for.

@@ -9,7 +9,9 @@ mod backup;
 mod config;
 mod doctor;
 mod explain;
+mod export;
 mod get;
+mod import;
 mod keys;
 mod reindex;
 mod search;
@@ -26,6 +28,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Explain(opts)) => explain::run(&opts),
         Some(Command::Doctor(opts)) => doctor::run(&opts),
         Some(Command::Keys(opts)) => keys::run(opts, &environment),
+        Some(Command::Import(opts)) => import::run(opts, &environment),
+        Some(Command::Export(opts)) => export::run(opts, &environment),
         Some(Command::Backup(opts)) => backup::backup(opts, &environment),
         Some(Command::Restore(opts)) => backup::restore(opts, &environment),
         Some(Command::Search(opts)) => search::run(opts, &environment),

@@ -15,8 +15,8 @@ mod tests;
 use lyceum_kb::{DocPath, Fields};
 
 pub(crate) use jsonl::{line, read_lines};
-pub(crate) use read::{Listed, Listing, Skipped};
-pub(crate) use write::{Exported, Exporter};
+pub(crate) use read::Listing;
+pub(crate) use write::Exporter;
 
 /// A document that was read from a file or a line.
 #[derive(Debug, Clone, PartialEq)]

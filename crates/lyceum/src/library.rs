@@ -63,9 +63,6 @@ pub(crate) fn with<T>(
         .block_on(async { command(open(&config).await?).await })
 }
 
-/// A model.
-type Model = Arc<dyn Embedder>;
-
 /// The configured model, and those that can still embed for vectors made before it was configured.
 fn embedders(config: &Config) -> anyhow::Result<(Model, Vec<Model>)> {
     let compiled_in: Model = Arc::new(StaticModel::new());

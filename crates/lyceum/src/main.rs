@@ -7,7 +7,6 @@ mod commands;
 mod config;
 mod doctor;
 mod embeddings;
-#[allow(dead_code, unused_imports, reason = "until the commands import and export use it")]
 mod files;
 mod keys;
 mod knowledge;

@@ -1,6 +1,7 @@
 //! Integration tests of the binary, started as a process.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod commands; // import, export, search, get, backup, restore
 mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
 mod embedding; // what an embedding service is asked, and how often
