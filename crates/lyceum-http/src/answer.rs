@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lyceum_wire::{Id, RpcError, encode};
 
+use crate::authenticate::Lapse;
 use crate::sse;
 use crate::stream::EventStream;
 
@@ -40,14 +41,12 @@ impl AnswerBody {
         Self(Kind::Events(Box::pin(events)))
     }
 
-    /// Ends an event stream once `end` completes, as if its client had hung up: for callers who lose
-    /// the right to listen. What is known in full stays as it is.
-    #[must_use]
-    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+    /// Ends an event stream once what `lapse` gives completes, as if its client had hung up. What is
+    /// known in full stays as it is.
+    pub(crate) fn end_at(&mut self, lapse: impl FnOnce() -> Option<Lapse>) {
         if let Kind::Events(events) = &mut self.0 {
-            events.as_mut().end_with(Box::pin(end));
+            events.as_mut().end_at(lapse());
         }
-        self
     }
 }
 

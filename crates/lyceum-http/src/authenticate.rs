@@ -13,6 +13,9 @@ use crate::context::Principal;
 pub type AuthenticateFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Option<Principal>, Unauthorized>> + Send + 'a>>;
 
+/// What [`Authenticate::lapse`] returns.
+pub type Lapse = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Says who is calling.
 ///
 /// Called for every request of every method, after Host and Origin were judged and before any byte
@@ -20,6 +23,13 @@ pub type AuthenticateFuture<'a> =
 pub trait Authenticate: Send + Sync + 'static {
     /// Judges the head of one request.
     fn authenticate<'a>(&'a self, head: &'a Parts) -> AuthenticateFuture<'a>;
+
+    /// Completes when a caller who was let in would no longer be; its event streams end then. Asked
+    /// for every event stream. `None`, the default, means never.
+    fn lapse(&self, head: &Parts) -> Option<Lapse> {
+        let _ = head;
+        None
+    }
 }
 
 /// A caller who was not let in.

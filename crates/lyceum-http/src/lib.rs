@@ -45,7 +45,7 @@ mod too_many;
 mod watched;
 
 pub use answer::AnswerBody;
-pub use authenticate::{Authenticate, AuthenticateFuture, Unauthorized};
+pub use authenticate::{Authenticate, AuthenticateFuture, Lapse, Unauthorized};
 pub use body::{BodyError, read as read_body};
 pub use context::{Context, Delivery, Outlet, OutletFuture, Principal};
 pub use dialect::Dialect;

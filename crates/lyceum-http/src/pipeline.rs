@@ -253,6 +253,9 @@ impl<H: Handler> Shared<H> {
     /// Adds what every response carries.
     pub(crate) fn finish(&self, head: &Parts, trace: &Trace, reply: &mut Reply) {
         reply.headers_mut().insert(REQUEST_ID, request_id(&head.headers));
+        if let Some(authenticate) = &self.authenticate {
+            reply.body_mut().end_at(|| authenticate.lapse(head));
+        }
         if self.explain {
             let status = reply.status();
             let answer = match status.is_success() {

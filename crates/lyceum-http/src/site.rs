@@ -54,9 +54,7 @@ where
     #[must_use]
     pub fn endpoint<H: Handler>(self, endpoint: Endpoint<H>) -> Self {
         let path = endpoint.path().to_owned();
-        let shared = Arc::clone(&endpoint.shared);
-        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
-            .handle(&path, move |request| endpoint.respond(request))
+        self.guarded_by(&endpoint).handle(&path, move |request| endpoint.respond(request))
     }
 
     /// Puts the 2024-11-05 form of an endpoint at `path` and at its messages path.
@@ -110,6 +108,14 @@ where
         let added: (Matches, Route<B>) = (Arc::new(matches), Arc::new(handle));
         self.matching = self.matching.iter().cloned().chain([added]).collect();
         self
+    }
+
+    /// Has requests for paths that nothing is at judged by the guards of `endpoint`, among others;
+    /// [`Site::endpoint`] does so by itself.
+    #[must_use]
+    pub fn guarded_by<H: Handler>(self, endpoint: &Endpoint<H>) -> Self {
+        let shared = Arc::clone(&endpoint.shared);
+        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
     }
 
     fn guarded(

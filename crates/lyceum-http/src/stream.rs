@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::time::{Duration, Instant, Sleep};
 
+use crate::authenticate::Lapse;
 use crate::outbox::{Outbox, Read, Reader};
 use crate::sse::{self, Event};
 
@@ -30,7 +31,7 @@ pub(crate) struct EventStream {
     /// Something that must live exactly as long as the stream.
     guard: Option<Box<dyn Send + Sync>>,
     /// What ends the stream early.
-    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    end: Option<Lapse>,
 }
 
 impl EventStream {
@@ -65,11 +66,8 @@ impl EventStream {
     }
 
     /// Ends the stream once `end` completes.
-    pub(crate) fn end_with(
-        mut self: Pin<&mut Self>,
-        end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    ) {
-        self.end = Some(end);
+    pub(crate) fn end_at(mut self: Pin<&mut Self>, end: Option<Lapse>) {
+        self.end = end;
     }
 
     /// The next bytes to send; `None` at the end.

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use http::Request;
 use hyper::body::Incoming;
-use lyceum_http::{Endpoint, ResponseFuture, Sealer, ServeOptions, Site, serve};
+use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::time::{Duration, Instant, interval};
-use tower_service::Service;
 
 use crate::background::Background;
 use crate::config::{self, Config};
@@ -47,7 +45,6 @@ pub(crate) struct App {
 /// An endpoint and the server behind it.
 struct Door {
     endpoint: Endpoint<Server>,
-    gate: Gate,
     server: Server,
     /// What its path must hold.
     token: Option<Arc<PathToken>>,
@@ -131,7 +128,8 @@ impl App {
         let configured = self.config.endpoints.iter().zip(&self.doors);
         let site = configured.fold(Site::new(), |site, (config, door)| {
             let site = door.open(site);
-            if config.http_sse { door.open_http_sse(site) } else { site }
+            let http_sse = || door.endpoint.http_sse(MESSAGES);
+            if config.http_sse { site.http_sse(SSE, http_sse()) } else { site }
         });
         let (judge, rest) = (self.rest.clone(), self.rest.clone());
         site.matching(move |path| judge.claims(path), move |request| rest.respond(request))
@@ -167,7 +165,6 @@ impl House<'_> {
                 .with_context(|| format!("cannot use the token of {}", endpoint.path))
         });
         let server = knowledge::server(&self.kb, |tool| endpoint.offers(tool));
-        let gate = self.gate(admission(endpoint), &endpoint.path);
         let revocations = revocations(&config.data, &endpoint.path);
         let built = Endpoint::builder(endpoint.path.as_str(), server.clone())
             .dialect(endpoint.dialect)
@@ -175,13 +172,13 @@ impl House<'_> {
             .explain(endpoint.explain)
             .hosts(config.hosts.clone())
             .origins(config.origins.clone())
-            .authenticate(Arc::new(gate.clone()))
+            .authenticate(Arc::new(self.gate(admission(endpoint), &endpoint.path)))
             .sealer(Arc::clone(&self.sealer))
             .limits(config.limits.clone())
             .revocations(&revocations)
             .build()
             .with_context(|| format!("cannot use {}", revocations.display()))?;
-        Ok(Door { endpoint: built, gate, server, token: token.transpose()? })
+        Ok(Door { endpoint: built, server, token: token.transpose()? })
     }
 
     /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
@@ -226,32 +223,16 @@ impl House<'_> {
 impl Door {
     /// Puts the endpoint at its path, or behind its token.
     fn open(&self, site: Site<Incoming>) -> Site<Incoming> {
-        let (endpoint, gate) = (self.endpoint.clone(), self.gate.clone());
-        let Some(token) = self.token.clone() else {
-            let path = endpoint.path().to_owned();
-            return site.handle(&path, move |request| {
-                while_welcome(&gate, request, |request| endpoint.respond(request))
-            });
-        };
+        let endpoint = self.endpoint.clone();
+        let Some(token) = self.token.clone() else { return site.endpoint(endpoint) };
         let judge = Arc::clone(&token);
-        site.matching(
+        site.guarded_by(&endpoint).matching(
             move |path| judge.admits(path),
             move |mut request| {
                 *request.uri_mut() = token.conceal(request.uri());
                 endpoint.respond(request)
             },
         )
-    }
-
-    /// Puts the endpoint where clients of 2024-11-05 look for it.
-    fn open_http_sse(&self, site: Site<Incoming>) -> Site<Incoming> {
-        let http_sse = self.endpoint.http_sse(MESSAGES);
-        [SSE, MESSAGES].into_iter().fold(site, |site, path| {
-            let (http_sse, gate) = (http_sse.clone(), self.gate.clone());
-            site.handle(path, move |request| {
-                while_welcome(&gate, request, |request| http_sse.clone().call(request))
-            })
-        })
     }
 }
 
@@ -273,17 +254,6 @@ fn info(endpoints: &[config::Endpoint], doors: &[Door], kb: &Kb) -> rest::Info {
         tools: names().collect(),
         profiles: endpoints.iter().zip(doors).map(profile).collect(),
     }
-}
-
-/// Answers a request; an event stream ends when the caller's key does.
-fn while_welcome<B>(
-    gate: &Gate,
-    request: Request<B>,
-    respond: impl FnOnce(Request<B>) -> ResponseFuture,
-) -> ResponseFuture {
-    let Some(lapse) = gate.lapse(request.headers()) else { return respond(request) };
-    let answering = respond(request);
-    Box::pin(async move { Ok(answering.await?.map(|body| body.until(lapse))) })
 }
 
 fn admission(endpoint: &config::Endpoint) -> Admission {

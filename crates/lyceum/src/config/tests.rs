@@ -342,6 +342,10 @@ fn public_address_needs_consent() {
     let paths = open.endpoints.iter().map(|endpoint| endpoint.path.as_str());
     assert_eq!(paths.collect::<Vec<_>>(), ["/mcp", "/mcp-readonly", "/mcp-gpt"]);
     assert!(load("", &[], &["--listen", "[::1]:80"]).is_ok());
+    let cli = Cli::parse_from(["lyceum", "--listen", "10.0.0.1:80"]);
+    let environment = Environment::made_of(&[HOME]);
+    let guarded = Config::load(cli.serve.settings, None, &environment).unwrap();
+    assert!(guarded.needs_keys() && guarded.listen(true).is_ok(), "a key is consent");
     assert!(
         refused("", &[], &["--listen", "10.0.0.1:80"]).starts_with("command line: 10.0.0.1:80")
     );

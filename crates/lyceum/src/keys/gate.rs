@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use lyceum_http::{Authenticate, AuthenticateFuture, Principal, Unauthorized};
+use lyceum_http::{Authenticate, AuthenticateFuture, Lapse, Principal, Unauthorized};
 
 use super::{KeyRing, Refusals};
 
@@ -71,13 +71,6 @@ impl Gate {
         self.judge(headers).0.is_ok()
     }
 
-    /// Completes when the key a request came with is no longer good; `None` for one without a key.
-    pub(crate) fn lapse(&self, headers: &HeaderMap) -> Option<impl Future<Output = ()> + use<>> {
-        let presented = presented(headers)?.to_owned();
-        let guarded = self.admission != Admission::PathToken && self.ring.has_any();
-        guarded.then(|| Arc::clone(&self.ring).lapsed(presented))
-    }
-
     fn judge(&self, headers: &HeaderMap) -> (Result<Option<Principal>, Denied>, String) {
         let anyone = matches!(self.admission, Admission::Any | Admission::Except(_));
         if self.admission == Admission::PathToken {
@@ -139,6 +132,13 @@ impl Authenticate for Gate {
             message: denied.message().into(),
         });
         Box::pin(std::future::ready(entered))
+    }
+
+    /// A revoked or expired key ends the streams it opened.
+    fn lapse(&self, head: &Parts) -> Option<Lapse> {
+        let presented = presented(&head.headers)?.to_owned();
+        let guarded = self.admission != Admission::PathToken && self.ring.has_any();
+        guarded.then(|| Box::pin(Arc::clone(&self.ring).lapsed(presented)) as Lapse)
     }
 }
 

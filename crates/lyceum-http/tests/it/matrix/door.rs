@@ -63,6 +63,31 @@ async fn wrong_path_is_guarded_like_the_right_one() {
 }
 
 #[tokio::test]
+async fn paths_by_rule_are_asked_after_exact_ones() {
+    let lab = Lab::new();
+    let endpoint = lab.endpoint.clone();
+    let mut site: Site<Full<bytes::Bytes>> = Site::new()
+        .guarded_by(&endpoint)
+        .matching(|path| path.starts_with("/secret/"), move |request| endpoint.respond(request))
+        .handle("/secret/not", |_| {
+            let mut answer = http::Response::new(lyceum_http::AnswerBody::whole("exact"));
+            *answer.status_mut() = http::StatusCode::IM_A_TEAPOT;
+            Box::pin(async { Ok(answer) })
+        });
+    for (path, host, status) in [
+        ("/secret/x", "localhost", 200),
+        ("/secret/not", "localhost", 418),
+        ("/public", "localhost", 404),
+        ("/public", "evil.example", 421),
+    ] {
+        let mut request = modern(1, "echo", json!({})).set("host", host);
+        request.target = path.into();
+        let response = whole(site.call(in_process(&request)).await.unwrap()).await;
+        assert_eq!(response.status(), status, "{path} {host}");
+    }
+}
+
+#[tokio::test]
 async fn other_method_is_405_with_what_the_era_allows() {
     let lab = Lab::new();
     for method in ["PUT", "PATCH", "HEAD", "TRACE", "CONNECT", "QUERY"] {
