@@ -9,6 +9,7 @@ use lyceum_kb::{DocPath, Document, Meta, MimeType, VectorStatus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::write::Exported;
 use super::*;
 
 /// A directory with these files.
