@@ -2,16 +2,18 @@
 //!
 //! A timer per request would cost every request; instead one sweep looks at all connections now and
 //! then and closes those on which nothing happened: neither a request completed its head nor an
-//! answer was under way. The same registry tells connections to finish when the server drains.
+//! answer was under way. A connection that waits for its next request may do so for longer than one
+//! that has begun to send it. The same registry tells connections to finish when the server drains.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
+use tokio::time::Duration;
 
-/// Sweeps a connection survives without anything happening.
+/// Sweeps a connection survives while its head is incomplete.
 const SWEEPS: u32 = 4;
 
 /// The half of [`Watch::traffic`] that counts answers under way.
@@ -38,13 +40,17 @@ struct Open {
     watch: Arc<Watch>,
     /// The connection's traffic at the last sweep.
     traffic: u64,
+    /// Whether a head had begun at the last sweep.
+    begun: bool,
     quiet_sweeps: u32,
 }
 
 /// What is known of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watch {
     order: AtomicU8,
+    /// Whether something came since the last answer ended, or no answer ended yet.
+    begun: AtomicBool,
     /// Answers under way in the low half, things that happened in the high half: one atomic
     /// operation serves both.
     traffic: AtomicU64,
@@ -65,35 +71,40 @@ pub(crate) enum Order {
 impl Connections {
     /// Enters a connection; it leaves when the entry is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> Entry {
-        let watch = Arc::new(Watch::default());
+        let watch = Arc::new(Watch::new());
         let mut state = self.lock();
         state.next += 1;
         let number = state.next;
         if state.draining {
             watch.order.store(Order::Finish as u8, Ordering::Relaxed);
         }
-        let open = Open { watch: Arc::clone(&watch), traffic: 0, quiet_sweeps: 0 };
+        let open = Open { watch: Arc::clone(&watch), traffic: 0, begun: true, quiet_sweeps: 0 };
         state.open.insert(number, open);
         drop(state);
         Entry { connections: Arc::clone(self), number, watch }
     }
 
-    /// Closes connections that were quiet for [`SWEEPS`] sweeps in a row.
-    pub(crate) fn sweep(&self) {
+    /// Closes connections that were quiet for [`SWEEPS`] sweeps in a row, or for `idle_sweeps` while
+    /// they waited for a request.
+    pub(crate) fn sweep(&self, idle_sweeps: u32) {
         for open in self.lock().open.values_mut() {
             let traffic = open.watch.traffic.load(Ordering::Relaxed);
-            let quiet = traffic == open.traffic && traffic & IN_FLIGHT == 0;
-            open.traffic = traffic;
+            let begun = open.watch.begun.load(Ordering::Relaxed);
+            let quiet = traffic == open.traffic && traffic & IN_FLIGHT == 0 && begun == open.begun;
+            (open.traffic, open.begun) = (traffic, begun);
             open.quiet_sweeps = if quiet { open.quiet_sweeps + 1 } else { 0 };
-            if open.quiet_sweeps >= SWEEPS {
+            if open.quiet_sweeps >= if begun { SWEEPS } else { idle_sweeps } {
                 open.watch.tell(Order::Close);
             }
         }
     }
 
-    /// How often to sweep so that a quiet connection is closed soon after `patience`.
-    pub(crate) fn sweep_interval(patience: tokio::time::Duration) -> tokio::time::Duration {
-        patience / SWEEPS
+    /// How often to sweep so that a slow head is cut off soon after `head`, and after how many
+    /// sweeps a connection that waits for a request was idle for `idle`.
+    pub(crate) fn sweeps(head: Duration, idle: Duration) -> (Duration, u32) {
+        let interval = (head / SWEEPS).max(Duration::from_millis(1));
+        let idle = idle.as_nanos().div_ceil(interval.as_nanos());
+        (interval, u32::try_from(idle).unwrap_or(u32::MAX).max(SWEEPS))
     }
 
     /// Tells every connection to finish, and waits until all are gone.
@@ -144,6 +155,20 @@ impl Drop for Entry {
 }
 
 impl Watch {
+    fn new() -> Self {
+        Self {
+            order: AtomicU8::new(Order::Serve as u8),
+            begun: AtomicBool::new(true),
+            traffic: AtomicU64::new(0),
+            waker: Mutex::default(),
+        }
+    }
+
+    /// Notes that bytes of a request came.
+    pub(crate) fn heard(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
     /// What the connection is to do; orders given later wake the task that asked first.
     pub(crate) fn order(&self, cx: &Context<'_>, registered: &mut bool) -> Order {
         if !*registered {
@@ -195,6 +220,7 @@ pub(crate) struct InFlight(Arc<Watch>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        self.0.begun.store(false, Ordering::Relaxed);
         // Counts as something that happened, so that a client has its time for the next request.
         self.0.traffic.fetch_add(HAPPENED - 1, Ordering::Relaxed);
     }
@@ -216,14 +242,41 @@ mod tests {
         let answer = busy.watch().request();
         for _ in 0..=SWEEPS {
             drop(talking.watch().request());
-            connections.sweep();
+            connections.sweep(SWEEPS);
         }
         assert!(is_closed(&quiet) && !is_closed(&busy) && !is_closed(&talking));
         drop(answer);
         for _ in 0..=SWEEPS {
-            connections.sweep();
+            connections.sweep(SWEEPS);
         }
         assert!(is_closed(&busy));
+    }
+
+    #[test]
+    fn waiting_for_a_request_may_take_longer_than_sending_it() {
+        let connections = Arc::new(Connections::default());
+        let (idle, slow, fresh) = (connections.enter(), connections.enter(), connections.enter());
+        drop(idle.watch().request());
+        drop(slow.watch().request());
+        let sweep = |times: u32| (0..times).for_each(|_| connections.sweep(4 * SWEEPS));
+        sweep(2 * SWEEPS);
+        assert!(is_closed(&fresh), "it never sent a request");
+        slow.watch().heard();
+        sweep(SWEEPS);
+        assert!(!is_closed(&slow), "its time counts from its first byte");
+        sweep(1);
+        assert!(is_closed(&slow) && !is_closed(&idle));
+        sweep(SWEEPS);
+        assert!(is_closed(&idle));
+    }
+
+    #[test]
+    fn sweeps_add_up_to_both_deadlines() {
+        let seconds = Duration::from_secs;
+        let (interval, idle) = Connections::sweeps(seconds(10), seconds(75));
+        assert_eq!((interval * SWEEPS, interval * idle), (seconds(10), seconds(75)));
+        let (_, idle) = Connections::sweeps(seconds(10), seconds(1));
+        assert_eq!(idle, SWEEPS, "idling is never shorter than a head");
     }
 
     #[tokio::test]

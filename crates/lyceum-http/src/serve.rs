@@ -24,8 +24,10 @@ use crate::watched::Watched;
 /// How connections are treated.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// The longest time a request's head may take, and a kept connection may idle.
+    /// The longest time a request's head may take, and a new connection until its first.
     pub head: Duration,
+    /// The longest time a kept connection may wait for its next request.
+    pub idle: Duration,
     /// The longest time a client may refuse to take bytes before it is disconnected.
     pub write_stall: Duration,
     /// How long running requests may go on once the server drains.
@@ -38,6 +40,7 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             head: Duration::from_secs(10),
+            idle: Duration::from_secs(75),
             write_stall: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             connections: 20_000,
@@ -67,7 +70,8 @@ where
 {
     let protocols = Protocols::new(&options);
     let connections = Arc::new(Connections::default());
-    let mut sweeps = interval(Connections::sweep_interval(options.head));
+    let (pause, idle_sweeps) = Connections::sweeps(options.head, options.idle);
+    let mut sweeps = interval(pause);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let slots = Arc::new(tokio::sync::Semaphore::new(options.connections));
     let mut shutdown = pin!(shutdown);
@@ -79,7 +83,7 @@ where
         let (slot, stream) = tokio::select! {
             accepted = accepted => accepted,
             _ = sweeps.tick() => {
-                connections.sweep();
+                connections.sweep(idle_sweeps);
                 continue;
             }
             () = &mut shutdown => break,
@@ -167,7 +171,7 @@ impl Protocols {
         };
         let Some(is_http2) = is_http2 else { return };
         let watch = Arc::clone(entry.watch());
-        let io = TokioIo::new(StallGuard::new(stream, self.write_stall, watch));
+        let io = TokioIo::new(StallGuard::new(stream, self.write_stall, watch, !is_http2));
         let piece = if is_http2 { flow_stall::PIECE } else { usize::MAX };
         let service = Watched::new(service, Arc::clone(entry.watch()), piece);
         let ended = if is_http2 {

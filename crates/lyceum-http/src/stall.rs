@@ -14,11 +14,14 @@ use crate::connections::{InFlight, Watch};
 /// Up to so many bytes, joining head and body costs less than the kernel asks for two pieces.
 const SMALL: usize = 1024;
 
-/// Fails writes that make no progress for `patience`. Costs nothing while writes succeed.
+/// Fails writes that make no progress for `patience`. Costs nothing while writes succeed. Over
+/// HTTP/1.1 it also notes when a request begins to come.
 pub(crate) struct StallGuard<T> {
     inner: T,
     patience: Duration,
     watch: Arc<Watch>,
+    /// Whether bytes that come belong to a request; HTTP/2 has others.
+    is_http1: bool,
     stalled: Option<Stalled>,
 }
 
@@ -30,8 +33,8 @@ struct Stalled {
 }
 
 impl<T> StallGuard<T> {
-    pub(crate) fn new(inner: T, patience: Duration, watch: Arc<Watch>) -> Self {
-        Self { inner, patience, watch, stalled: None }
+    pub(crate) fn new(inner: T, patience: Duration, watch: Arc<Watch>, is_http1: bool) -> Self {
+        Self { inner, patience, watch, is_http1, stalled: None }
     }
 
     /// Starts the clock when a write has to wait, stops it when one gets through.
@@ -61,7 +64,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for StallGuard<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        if self.is_http1 && buffer.filled().len() > before {
+            self.watch.heard();
+        }
+        read
     }
 }
 

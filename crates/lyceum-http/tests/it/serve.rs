@@ -14,9 +14,9 @@ fn echo(text: &str) -> Request {
     modern(7, "echo", json!({"text": text}))
 }
 
-/// A server whose deadline for heads is short.
+/// A server whose deadlines for heads and for idling are short.
 async fn hasty(lab: &Lab, head: Duration) -> Server {
-    lab.serve_with(ServeOptions { head, ..ServeOptions::default() }).await
+    lab.serve_with(ServeOptions { head, idle: head, ..ServeOptions::default() }).await
 }
 
 #[tokio::test]
@@ -127,6 +127,20 @@ async fn idle_connection_is_closed_and_a_busy_one_is_not() {
     puppet.finish("patience");
     assert_eq!(text_of(&waiting.response().await.json()), "patience", "its answer was under way");
     talking.call(&echo("bye")).await;
+}
+
+#[tokio::test]
+async fn kept_connection_may_idle_longer_than_a_head_may_take() {
+    let lab = Lab::new();
+    let head = Duration::from_millis(200);
+    let server = lab.serve_with(ServeOptions { head, ..ServeOptions::default() }).await;
+    let (mut idle, mut slow) = (server.connect().await, server.connect().await);
+    idle.call(&echo("once")).await;
+    slow.call(&echo("once")).await;
+    slow.send(&echo("slow").to_bytes()[..30]).await;
+    assert!(slow.closes_within(10 * head).await, "a head has begun");
+    sleep(3 * head).await;
+    assert_eq!(idle.call(&echo("again")).await.status(), 200);
 }
 
 #[tokio::test]

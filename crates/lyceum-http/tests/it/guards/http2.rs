@@ -215,8 +215,9 @@ async fn stream_that_gets_no_window_is_given_up_alone() {
 async fn slow_and_silent_streams_are_not_given_up() {
     let lab = Lab::new();
     let (write_stall, head) = (Duration::from_millis(300), Duration::from_millis(300));
-    let server =
-        lab.serve_with(ServeOptions { write_stall, head, ..ServeOptions::default() }).await;
+    let server = lab
+        .serve_with(ServeOptions { write_stall, head, idle: head, ..ServeOptions::default() })
+        .await;
     let mut client = connect_with_window(server.address(), 16 << 10).await;
     let big = h2(&modern(1, "big", json!({"bytes": 200_000})), "localhost", None);
     let mut response = client.send_request(big).await.unwrap();
