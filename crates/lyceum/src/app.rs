@@ -108,7 +108,7 @@ impl App {
     /// Serves until `shutdown` completes, then lets running calls finish.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
-        let Self { listener, config, doors, background, indexer, .. } = self;
+        let Self { listener, config, doors, rest, background, indexer, .. } = self;
         let options = ServeOptions { drain: config.drain, ..ServeOptions::default() };
         let stop = async {
             shutdown.await;
@@ -118,7 +118,8 @@ impl App {
             }
         };
         let served = serve(listener, site, options, stop).await;
-        drop((doors, indexer));
+        // What hands out work goes first, so that what writes it down can finish.
+        drop((doors, rest, indexer));
         background.stop().await;
         served
     }

@@ -103,6 +103,16 @@ async fn idle_streams_do_not_hold_up_the_end() {
 }
 
 #[tokio::test]
+async fn idle_server_ends_without_waiting_for_anything() {
+    let (mut lyceum, _data) = Lyceum::fresh(&[]).await;
+    assert_eq!(lyceum.call(&Request::new("GET", "/kb/list")).await.status(), 200);
+    let started = tokio::time::Instant::now();
+    lyceum.terminate().await;
+    assert_eq!(lyceum.ended().await, Some(0));
+    assert!(started.elapsed().as_millis() < 1500, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
 async fn first_transport_is_served_on_sse_and_messages() {
     let (lyceum, _data) = Lyceum::fresh(&[]).await;
     let sse = Request::new("GET", "/sse").header("accept", "text/event-stream");
