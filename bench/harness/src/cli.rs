@@ -25,7 +25,8 @@ pub(crate) struct Cli {
     /// Rounds over all cases; the figures are medians [default: 7, quick: 3].
     #[arg(long)]
     pub(crate) rounds: Option<usize>,
-    /// Seconds of load per case and round [default: 1.5, quick: 1].
+    /// Seconds of load per case and round [default: 1.5, quick: 1], and per operation on the knowledge
+    /// base [default: 4, quick: 1].
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
     /// Print the table and succeed even when a budget is missed.
@@ -39,6 +40,15 @@ pub(crate) struct Cli {
         global = true
     )]
     pub(crate) product: PathBuf,
+    /// Our program, for the knowledge base.
+    #[arg(long, value_name = "PATH", default_value = "target/release/lyceum")]
+    pub(crate) knowledge_base: PathBuf,
+    /// Documents in the knowledge base (may be given again) [default: 10000 and 100000, quick: 10000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    documents: Vec<u32>,
+    /// Keep the knowledge bases in this directory, and use those that are there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,6 +71,8 @@ pub(crate) enum Part {
     Syscalls,
     /// Resident memory per idle session and stream.
     Memory,
+    /// The knowledge base: lists, reads, searches and writes with many documents.
+    Kb,
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +114,20 @@ impl Cli {
     pub(crate) fn duration(&self) -> Duration {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 1.5 });
         Duration::from_secs_f64(seconds.clamp(0.1, 600.0))
+    }
+
+    /// Seconds of load per operation on the knowledge base.
+    pub(crate) fn kb_time(&self) -> Duration {
+        let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 4.0 });
+        Duration::from_secs_f64(seconds.clamp(0.1, 600.0))
+    }
+
+    pub(crate) fn documents(&self) -> Vec<usize> {
+        match &self.documents[..] {
+            [] if self.quick => vec![10_000],
+            [] => vec![10_000, 100_000],
+            given => given.iter().map(|n| *n as usize).collect(),
+        }
     }
 
     pub(crate) fn wants(&self, part: Part) -> bool {

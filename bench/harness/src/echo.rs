@@ -55,7 +55,7 @@ pub(crate) fn request_in_place(case: &Case, port: u16) -> anyhow::Result<Vec<u8>
 
 /// Initializes a legacy session and answers its id.
 pub(crate) fn open_session(client: &mut Client, path: &str) -> anyhow::Result<String> {
-    let answer = client.call(&post(client.port(), path, BOTH, "", INITIALIZE))?;
+    let answer = client.call(&initialize(client.port(), path))?;
     ensure!(answer.status == 200, "initialize was answered {}: {}", answer.status, answer.text());
     let session = header(&answer.head, "mcp-session-id")
         .with_context(|| format!("initialize opened no session: {}", answer.head))?
@@ -64,6 +64,21 @@ pub(crate) fn open_session(client: &mut Client, path: &str) -> anyhow::Result<St
     let answer = client.call(&post(client.port(), path, BOTH, &headers, INITIALIZED))?;
     ensure!(answer.status == 202, "initialized was answered {}: {}", answer.status, answer.text());
     Ok(session)
+}
+
+/// The first request of a legacy session.
+pub(crate) fn initialize(port: u16, path: &str) -> Vec<u8> {
+    post(port, path, BOTH, "", INITIALIZE)
+}
+
+/// A legacy message outside any session.
+pub(crate) fn legacy_post(port: u16, path: &str, body: &str) -> Vec<u8> {
+    post(port, path, BOTH, LEGACY, body)
+}
+
+/// A plain GET.
+pub(crate) fn get(port: u16, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n").into_bytes()
 }
 
 /// A GET that opens the listening stream, of a session if there is one.

@@ -39,3 +39,8 @@ pub(crate) fn to_load_core() -> anyhow::Result<()> {
 pub(crate) fn on_core(core: usize) -> [String; 3] {
     ["taskset".to_owned(), "-c".to_owned(), core.to_string()]
 }
+
+/// The command in front of a program that may use all cores, although this process may not.
+pub(crate) fn on_both_cores() -> [String; 3] {
+    ["taskset".to_owned(), "-c".to_owned(), format!("{SERVER_CORE},{LOAD_CORE}")]
+}

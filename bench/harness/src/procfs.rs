@@ -19,6 +19,12 @@ pub(crate) fn core_seconds(core: usize) -> anyhow::Result<f64> {
     parse_core_seconds(&stat, core).context("reading the core's time")
 }
 
+/// How many processes wanted a core, on average over the last minute.
+pub(crate) fn load_average() -> anyhow::Result<String> {
+    let averages = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
+    Ok(averages.split(' ').next().unwrap_or_default().to_owned())
+}
+
 /// Resident memory of a process in KiB.
 pub(crate) fn resident_kib(pid: u32) -> anyhow::Result<f64> {
     let status = read_status(pid)?;

@@ -36,11 +36,19 @@ impl Server {
         program: Program,
         product: &Path,
     ) -> anyhow::Result<Self> {
+        let line: Vec<String> = on_core(SERVER_CORE).into_iter().chain(wrapper.to_vec()).collect();
+        Self::start_with(&line, |port, scratch| command_line(program, product, port, scratch))
+    }
+
+    /// Starts what `command` names, given a free port and an empty directory, with `line` in front of it.
+    pub(crate) fn start_with(
+        line: &[String],
+        command: impl FnOnce(u16, &Path) -> anyhow::Result<(PathBuf, Vec<String>)>,
+    ) -> anyhow::Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let scratch = tempfile::tempdir()?;
-        let (binary, arguments) = command_line(program, product, port, scratch.path())?;
+        let (binary, arguments) = command(port, scratch.path())?;
         ensure!(binary.exists(), "{} is not built", binary.display());
-        let line: Vec<String> = on_core(SERVER_CORE).into_iter().chain(wrapper.to_vec()).collect();
         let log = File::create(scratch.path().join("log"))?;
         let child = Command::new(&line[0])
             .args(&line[1..])

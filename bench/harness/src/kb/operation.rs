@@ -1,0 +1,82 @@
+//! What is asked of the knowledge base, by how many clients, and how long an answer may take. Data only.
+//!
+//! The time budgets are a twentieth of what the system this one replaces promised, except for searches, which have
+//! their own.
+
+/// One kind of call.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) name: &'static str,
+    pub(super) ask: Ask,
+    /// How many clients at a time, with the budget in milliseconds that 95 % of the answers must keep.
+    pub(super) clients: &'static [(usize, f64)],
+    /// Only answers with this text are answers.
+    pub(super) expects: &'static str,
+    pub(super) writes: bool,
+}
+
+/// What exactly is asked; each call has other arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    Initialize,
+    ListTools,
+    /// The first page of everything.
+    List,
+    /// The first page of a small folder.
+    ListFolder,
+    /// The last page that an offset reaches.
+    ListOffset,
+    /// Page after page.
+    ListCursor,
+    Get,
+    Batch,
+    Search,
+    /// With tags, a prefix, a date, or all of them.
+    SearchFiltered,
+    /// Only words that most documents have.
+    SearchCommon,
+    Upload,
+    Update,
+}
+
+/// Eight writers must reach this many times the rate of one: they share the wait for the disk.
+pub(super) const WRITERS_RATIO: f64 = 5.0;
+
+/// From the start of the server to the first answered search, in milliseconds.
+pub(super) const START: f64 = 1000.0;
+/// Documents up to which the start has a budget.
+pub(super) const START_DOCUMENTS: usize = 10_000;
+
+const LIST: &[(usize, f64)] = &[(1, 5.0), (5, 12.5), (10, 20.0)];
+const SEARCH: &[(usize, f64)] = &[(1, 50.0), (4, 50.0)];
+const WRITE: &[(usize, f64)] = &[(1, 60.0), (8, 60.0)];
+
+pub(super) static OPERATIONS: &[Operation] = &[
+    reads("initialize", Ask::Initialize, &[(1, 2.5), (10, 2.5)], "protocolVersion"),
+    reads("tools/list", Ask::ListTools, &[(1, 2.5), (10, 2.5)], "search_knowledge"),
+    reads("list_documents", Ask::List, LIST, "next_cursor"),
+    reads("list_documents folder", Ask::ListFolder, LIST, "next_cursor"),
+    reads("list_documents offset 9900", Ask::ListOffset, LIST, "next_cursor"),
+    reads("list_documents cursor", Ask::ListCursor, LIST, "next_cursor"),
+    reads("get_document", Ask::Get, &[(1, 10.0), (10, 10.0)], "content_length"),
+    reads("batch_read of 3", Ask::Batch, &[(1, 15.0), (10, 15.0)], "content_length"),
+    // Words alone would be faster: the vectors must have been asked too.
+    reads("search_knowledge", Ask::Search, SEARCH, "hybrid"),
+    reads("search_knowledge filtered", Ask::SearchFiltered, SEARCH, "hybrid"),
+    reads("search_knowledge common words", Ask::SearchCommon, SEARCH, "hybrid"),
+    writes("upload_document", Ask::Upload, WRITE),
+    writes("update_document", Ask::Update, WRITE),
+];
+
+const fn reads(
+    name: &'static str,
+    ask: Ask,
+    clients: &'static [(usize, f64)],
+    expects: &'static str,
+) -> Operation {
+    Operation { name, ask, clients, expects, writes: false }
+}
+
+const fn writes(name: &'static str, ask: Ask, clients: &'static [(usize, f64)]) -> Operation {
+    Operation { name, ask, clients, expects: "revision", writes: true }
+}
