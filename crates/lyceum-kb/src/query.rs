@@ -57,8 +57,7 @@ impl Query {
 
     /// A `MATCH` expression that any FTS5 table accepts: the terms, any of which may match.
     pub fn fts5(&self) -> Option<String> {
-        let quoted: Vec<String> =
-            self.terms.iter().map(|term| format!("\"{}\"", term.words.join(" "))).collect();
+        let quoted: Vec<String> = self.terms.iter().map(Term::fts5).collect();
         (!quoted.is_empty()).then(|| quoted.join(" OR "))
     }
 }
@@ -70,6 +69,11 @@ impl Term {
 
     pub fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// The term as FTS5 writes it. It holds letters and digits only, so there is nothing to escape.
+    pub(crate) fn fts5(&self) -> String {
+        format!("\"{}\"", self.words.join(" "))
     }
 
     fn is_stop_word(&self) -> bool {

@@ -5,6 +5,7 @@
 
 mod audit;
 mod backup;
+mod candidates;
 mod connection;
 mod documents;
 mod fault;
@@ -30,6 +31,7 @@ pub use backup::{Progress, check_file, restore};
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -38,6 +40,7 @@ use tokio::time::Instant;
 use self::backup::Partial;
 use self::connection::InUse;
 use self::readers::Readers;
+use self::search::Frequencies;
 use self::writer::Writer;
 use super::{
     ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, Lease, LexicalHit, ListPage,
@@ -56,6 +59,7 @@ pub struct SqliteStore {
     // The order matters: the writer closes last and leaves one file, without a log beside it.
     readers: Readers,
     writer: Writer,
+    frequencies: Arc<Frequencies>,
     _in_use: InUse,
 }
 
@@ -77,6 +81,7 @@ impl SqliteStore {
             path: path.to_owned(),
             readers: Readers::open(path)?,
             writer: Writer::start(connection, policy)?,
+            frequencies: Arc::default(),
             _in_use: in_use,
         })
     }
@@ -182,8 +187,11 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LexicalHit>> {
         let (query, filter) = (query.clone(), filter.clone());
+        let frequencies = Arc::clone(&self.frequencies);
         self.readers
-            .run(move |connection| search::lexical(connection, &query, &filter, limit))
+            .run(move |connection| {
+                search::lexical(connection, &frequencies, &query, &filter, limit)
+            })
             .await
     }
 

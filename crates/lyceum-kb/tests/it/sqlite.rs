@@ -1,7 +1,13 @@
 //! The SQLite store.
 
-// What only a file can get wrong: reopening, damage, other processes.
+// Copies of the file, and putting them back.
+mod backup;
+// Damage is seen, never served.
+mod damage;
+// What only a file can get wrong: reopening, permissions, a second process, an overlong log.
 mod file;
+// Random scripts of writes against a model.
+mod model;
 
 use std::ops::Deref;
 

@@ -2,11 +2,13 @@
 //!
 //! Statements are constants and everything a caller says is bound, so no text of theirs is ever read as SQL.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
+use super::candidates::{self, Budget, Step, Term};
 use super::fault::Fault;
 use super::row::upper;
 use crate::query::Query;
@@ -22,16 +24,24 @@ macro_rules! passes {
     };
 }
 
-const SEARCH: &str =
-    "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 ORDER BY rank LIMIT ?2";
+const RANK: &str = "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 AND rowid >= ?2 \
+                    ORDER BY rank LIMIT ?3";
 
 /// The words come first: CROSS keeps the order.
-const SEARCH_FILTERED: &str = concat!(
+const RANK_FILTERED: &str = concat!(
     "SELECT lexical.rowid, -lexical.rank FROM lexical CROSS JOIN document ON document.key = lexical.rowid \
-     WHERE lexical MATCH ?5 AND",
+     WHERE lexical MATCH ?5 AND lexical.rowid >= ?6 AND",
     passes!(),
-    "ORDER BY lexical.rank LIMIT ?6"
+    "ORDER BY lexical.rank LIMIT ?7"
 );
+
+/// Documents that match, counted up to a limit.
+const COUNT: &str =
+    "SELECT count(*) FROM (SELECT rowid FROM lexical WHERE lexical MATCH ?1 LIMIT ?2)";
+
+/// The last of the newest documents that match.
+const NEWEST: &str = "SELECT min(rowid) FROM (SELECT rowid FROM lexical WHERE lexical MATCH ?1 \
+                      ORDER BY rowid DESC LIMIT ?2)";
 
 const MATCHING: &str = concat!("SELECT document.key FROM document WHERE", passes!());
 
@@ -50,23 +60,177 @@ struct Bound {
     tags: String,
 }
 
+/// How many documents have the common words, so that these need not be counted for every query.
+#[derive(Debug, Default)]
+pub(super) struct Frequencies {
+    known: Mutex<Known>,
+    budget: Budget,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    documents_of: HashMap<String, usize>,
+    /// How many documents there were when counting began.
+    n_documents: usize,
+}
+
+/// How many common words are remembered.
+const MAX_KNOWN: usize = 4096;
+
+/// A search under way.
+struct Search<'a> {
+    connection: &'a Connection,
+    bound: Option<Bound>,
+    limit: usize,
+    budget: Budget,
+}
+
+impl Frequencies {
+    #[cfg(test)]
+    pub(super) fn with_budget(budget: Budget) -> Frequencies {
+        Frequencies { budget, ..Frequencies::default() }
+    }
+
+    /// How many documents match; exact for rare words, as of some time ago for common ones.
+    fn of(
+        &self,
+        connection: &Connection,
+        quoted: &str,
+        n_documents: usize,
+    ) -> std::result::Result<usize, Fault> {
+        if let Some(known) = self.known(n_documents).documents_of.get(quoted) {
+            return Ok(*known);
+        }
+        let counted = count(connection, quoted, self.budget.ranked + 1)?;
+        if counted <= self.budget.ranked {
+            return Ok(counted);
+        }
+        let counted = count(connection, quoted, usize::MAX)?;
+        self.known(n_documents).documents_of.insert(quoted.to_owned(), counted);
+        Ok(counted)
+    }
+
+    /// What is known, forgotten when there is too much of it or when there are a quarter more documents.
+    fn known(&self, n_documents: usize) -> MutexGuard<'_, Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.documents_of.len() >= MAX_KNOWN || n_documents > known.n_documents / 4 * 5 {
+            *known = Known { documents_of: HashMap::new(), n_documents };
+        }
+        known
+    }
+}
+
 pub(super) fn lexical(
     connection: &Connection,
+    frequencies: &Frequencies,
     query: &Query,
     filter: &Filter,
     limit: usize,
 ) -> std::result::Result<Vec<LexicalHit>, Fault> {
-    let Some(words) = query.fts5() else { return Ok(Vec::new()) };
-    let read = |row: &rusqlite::Row<'_>| Ok(LexicalHit { key: row.get(0)?, score: row.get(1)? });
-    if filter.is_empty() {
-        let mut statement = connection.prepare_cached(SEARCH)?;
-        let hits = statement.query_map(params![words, limit], read)?;
-        return Ok(hits.collect::<rusqlite::Result<_>>()?);
+    let n_documents = about_how_many(connection)?;
+    let terms = terms(connection, frequencies, query, n_documents)?;
+    let everything = candidates::any(&terms);
+    let plan = candidates::plan(terms, n_documents, frequencies.budget);
+    let bound = (!filter.is_empty()).then(|| bound(filter));
+    let search = Search { connection, bound, limit, budget: frequencies.budget };
+    let mut hits: HashMap<i64, f32> = HashMap::new();
+    for (n, step) in plan.steps.iter().enumerate() {
+        if n < plan.needed || hits.len() < limit {
+            for (key, score) in search.take(step)? {
+                hits.entry(key).and_modify(|best| *best = best.max(score)).or_insert(score);
+            }
+        }
     }
-    let Bound { from, to, since, tags } = bound(filter);
-    let mut statement = connection.prepare_cached(SEARCH_FILTERED)?;
-    let hits = statement.query_map(params![from, to, since, tags, words, limit], read)?;
-    Ok(hits.collect::<rusqlite::Result<_>>()?)
+    // A filter may have left little of the chosen documents; then all are looked at, however long that takes.
+    if let Some(everything) = everything.filter(|_| plan.pruned && hits.len() < limit) {
+        hits.extend(search.rank(&everything, i64::MIN)?);
+    }
+    let mut hits: Vec<LexicalHit> =
+        hits.into_iter().map(|(key, score)| LexicalHit { key, score }).collect();
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)));
+    hits.truncate(limit);
+    Ok(hits)
+}
+
+/// The query's terms as FTS5 writes them, each once.
+fn terms(
+    connection: &Connection,
+    frequencies: &Frequencies,
+    query: &Query,
+    n_documents: usize,
+) -> std::result::Result<Vec<Term>, Fault> {
+    let mut terms: Vec<Term> = Vec::new();
+    for term in query.terms() {
+        let quoted = term.fts5();
+        match terms.iter_mut().find(|known| known.quoted == quoted) {
+            Some(known) => known.times += 1,
+            None => {
+                let documents = frequencies.of(connection, &quoted, n_documents)?;
+                terms.push(Term { quoted, times: 1, documents });
+            }
+        }
+    }
+    Ok(terms)
+}
+
+/// Keys are given in order and hardly ever to documents that are gone.
+fn about_how_many(connection: &Connection) -> std::result::Result<usize, Fault> {
+    let sql = "SELECT coalesce(max(key), 0) FROM document";
+    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+fn count(
+    connection: &Connection,
+    expression: &str,
+    limit: usize,
+) -> std::result::Result<usize, Fault> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    Ok(connection.prepare_cached(COUNT)?.query_row(params![expression, limit], |row| row.get(0))?)
+}
+
+impl Search<'_> {
+    /// The best documents of one step, with their scores.
+    fn take(&self, step: &Step) -> std::result::Result<Vec<(i64, f32)>, Fault> {
+        let ranked = self.budget.ranked;
+        match step {
+            Step::Rank { expression } => self.rank(expression, i64::MIN),
+            Step::RankDoubled { expression } => {
+                let hits = self.rank(expression, i64::MIN)?;
+                Ok(hits.into_iter().map(|(key, score)| (key, score / 2.0)).collect())
+            }
+            Step::RankIfFew { expression, counted } => {
+                if count(self.connection, counted, ranked + 1)? > ranked {
+                    return Ok(Vec::new());
+                }
+                self.rank(expression, i64::MIN)
+            }
+            Step::RankNewest { expression } => {
+                let last: Option<i64> = self
+                    .connection
+                    .prepare_cached(NEWEST)?
+                    .query_row(params![expression, ranked], |row| row.get(0))?;
+                self.rank(expression, last.unwrap_or(i64::MAX))
+            }
+        }
+    }
+
+    /// The best documents from a key on.
+    fn rank(&self, expression: &str, from: i64) -> std::result::Result<Vec<(i64, f32)>, Fault> {
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let hits = match &self.bound {
+            None => self
+                .connection
+                .prepare_cached(RANK)?
+                .query_map(params![expression, from, self.limit], read)?
+                .collect::<rusqlite::Result<_>>()?,
+            Some(Bound { from: lowest, to, since, tags }) => self
+                .connection
+                .prepare_cached(RANK_FILTERED)?
+                .query_map(params![lowest, to, since, tags, expression, from, self.limit], read)?
+                .collect::<rusqlite::Result<_>>()?,
+        };
+        Ok(hits)
+    }
 }
 
 pub(super) fn matching(

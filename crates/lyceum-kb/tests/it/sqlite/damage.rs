@@ -1,0 +1,123 @@
+//! K6: damage is seen, never served.
+
+use std::fs;
+use std::path::Path;
+
+use lyceum_kb::store::sqlite::SqliteStore;
+use lyceum_kb::store::{ListPage, Store};
+use lyceum_kb::{Code, Document};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{fresh, open};
+use crate::store::{create, delete, path, policy, update};
+
+/// Changes a row behind the store's back, as a bad disk would.
+fn tamper(store: &SqliteStore, sql: &str) {
+    let connection = Connection::open(store.path()).unwrap();
+    assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+}
+
+#[tokio::test]
+async fn a_changed_row_is_refused_and_reported() {
+    for (sql, problem) in [
+        ("UPDATE body SET text = 'twp' WHERE text = 'two'", "text 2 is damaged"),
+        ("UPDATE document SET title = 'x'", "document \"a\" is damaged"),
+        ("UPDATE document SET body = 1", "document \"a\" is damaged"),
+        ("UPDATE document SET metadata = '{\"a\":1}'", "document \"a\" is damaged"),
+    ] {
+        let fresh = fresh();
+        create(&*fresh, "a", "one").await;
+        update(&*fresh, "a", "two").await;
+        tamper(&fresh, sql);
+        let error = fresh.documents(&[path("a")]).await.unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.message().contains("damaged"), "{error}");
+        let problems = fresh.check_integrity().await.unwrap();
+        assert!(problems.iter().any(|found| found == problem), "{problems:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_history_is_refused_and_reported() {
+    for (sql, problem) in [
+        ("UPDATE revision SET author = 'eve' WHERE revision = 1", "revision 1 of \"a\" is damaged"),
+        ("UPDATE revision SET title = 'eve' WHERE revision = 1", "revision 1 of \"a\" is damaged"),
+    ] {
+        let fresh = fresh();
+        create(&*fresh, "a", "one").await;
+        update(&*fresh, "a", "two").await;
+        tamper(&fresh, sql);
+        assert_eq!(fresh.history(&path("a"), None, 9).await.unwrap_err().code(), Code::Internal);
+        assert_eq!(fresh.document_at(&path("a"), 1).await.unwrap_err().code(), Code::Internal);
+        assert_eq!(fresh.check_integrity().await.unwrap(), [problem]);
+    }
+}
+
+#[tokio::test]
+async fn tables_that_disagree_are_reported() {
+    for (sql, problem) in [
+        ("DELETE FROM revision WHERE revision = 1 AND document = 1", "revisions are missing of a"),
+        ("DELETE FROM audit WHERE id = 1", "audit lines are missing before line 3"),
+        ("INSERT INTO tag (tag, document) SELECT 'x', 99", "a row refers to nothing in table tag"),
+    ] {
+        let fresh = fresh();
+        create(&*fresh, "a", "one").await;
+        update(&*fresh, "a", "two").await;
+        create(&*fresh, "b", "one").await;
+        let connection = Connection::open(fresh.path()).unwrap();
+        connection.pragma_update(None, "foreign_keys", false).unwrap();
+        assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+        assert_eq!(fresh.check_integrity().await.unwrap(), [problem]);
+    }
+}
+
+/// Everything a caller can read, or `None` when anything is refused.
+async fn read_all(path_of: &Path) -> Option<(Vec<Document>, Vec<String>)> {
+    let store = SqliteStore::open(path_of, policy()).ok()?;
+    let page = ListPage { limit: 100, ..ListPage::default() };
+    let listed = store.list(&page).await.ok()?;
+    let mut documents = Vec::new();
+    let mut past = Vec::new();
+    for meta in listed {
+        documents.push(store.documents(std::slice::from_ref(&meta.path)).await.ok()?.remove(0)?);
+        for revision in store.history(&meta.path, None, 100).await.ok()? {
+            let document = store.document_at(&meta.path, revision.revision).await.ok()??;
+            past.push(format!("{revision:?} {}", document.body));
+        }
+    }
+    // What is not served may be missing; then the check must say so.
+    let problems = store.check_integrity().await.unwrap_or_else(|error| vec![error.to_string()]);
+    problems.is_empty().then_some((documents, past))
+}
+
+#[tokio::test]
+async fn a_flipped_bit_anywhere_is_found_or_harmless() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory);
+    for n in 0..8 {
+        create(&store, &format!("d/{n}"), &format!("text {n} {}", "words ".repeat(n * 150))).await;
+        update(&store, &format!("d/{n}"), &format!("newer {n} {}", "words ".repeat(n * 100))).await;
+    }
+    delete(&store, "d/3").await;
+    let original = store.path().to_owned();
+    drop(store);
+    let intact = read_all(&original).await.unwrap();
+    let bytes = fs::read(&original).unwrap();
+    let mut detected = 0;
+    for n in 0..64 {
+        let at = (n * 24_749 + 13) % bytes.len();
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (n % 8);
+        let damaged = directory.path().join("damaged.db");
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{suffix}", damaged.display()));
+        }
+        fs::write(&damaged, flipped).unwrap();
+        match read_all(&damaged).await {
+            None => detected += 1,
+            Some(read) => assert!(read == intact, "bit {} of byte {at}", n % 8),
+        }
+    }
+    assert!(detected > 8, "{detected} of 64; the rest is free space");
+}
