@@ -77,6 +77,8 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<Tally> {
 /// The tests that need optimized code. The packages are those of the release build, so that
 /// nothing is compiled twice.
 pub(crate) fn release(workspace: &Workspace) -> Result<Tally> {
+    // The binary's disk fails by it.
+    tools::ensure_installed("strace", &["--version"], "strace")?;
     let mut nextest = tools::nextest(workspace)?;
     nextest.args(["run", "--release", "-E", RELEASE_TESTS]).args(TELLING);
     nextest.args(everything::PACKAGES).args(["--test", "it"]);

@@ -172,7 +172,15 @@ fn parse_key(line: &str) -> Option<[u8; KEY_BYTES]> {
     Some(key)
 }
 
+/// Makes the file in one step: a disk that fills up meanwhile leaves no half of a key behind.
 fn create_key_file(path: &Path, key: &[u8; KEY_BYTES]) -> io::Result<()> {
+    let draft = path.with_extension(format!("new.{}", std::process::id()));
+    let created = write_draft(&draft, key).and_then(|()| fs::hard_link(&draft, path));
+    drop(fs::remove_file(&draft));
+    created
+}
+
+fn write_draft(path: &Path, key: &[u8; KEY_BYTES]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -51,13 +51,17 @@ impl Lyceum {
 
     async fn spawn(mut command: Command, data: &Path) -> Self {
         command.args(["--listen", "127.0.0.1:0"]).arg("--data").arg(data);
-        let mut child = command.spawn().unwrap();
+        Self::watch(command.spawn().unwrap()).await.expect("it prints where it listens")
+    }
+
+    /// Waits until a process says where it is; gives it back if it ends without having done so.
+    pub(crate) async fn watch(mut child: Child) -> Result<Self, Child> {
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = timeout(PATIENCE, stdout.next_line()).await.expect("it starts in time");
-        let first = first.unwrap().expect("it prints where it listens");
+        let Some(first) = first.unwrap() else { return Err(child) };
         let (_, rest) = first.split_once("http://").expect("a URL");
         let address = rest.split('/').next().unwrap().parse().unwrap();
-        Self { address, child, stdout, printed: vec![first] }
+        Ok(Self { address, child, stdout, printed: vec![first] })
     }
 
     /// Starts a server in a fresh data directory.
@@ -83,6 +87,11 @@ impl Lyceum {
     pub(crate) async fn terminate(&self) {
         let pid = self.child.id().expect("it runs").to_string();
         assert!(Command::new("kill").arg(pid).status().await.unwrap().success());
+    }
+
+    /// Sends SIGKILL and waits until the process is gone.
+    pub(crate) async fn kill(&mut self) {
+        timeout(PATIENCE, self.child.kill()).await.expect("it ends in time").unwrap();
     }
 
     /// Waits for the end and returns the exit code.

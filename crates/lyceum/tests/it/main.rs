@@ -4,6 +4,7 @@
 mod commands; // import, export, search, get, backup, restore
 mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
+mod durability; // what survives kills, failing disks and cut connections
 mod embedding; // what an embedding service is asked, and how often
 mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
