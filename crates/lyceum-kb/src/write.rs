@@ -2,6 +2,9 @@
 //!
 //! [`decide`] is pure. A store reads the current state, asks it, and stores the answer, all in one transaction.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Meta, MimeType, VectorStatus};
