@@ -51,6 +51,9 @@ pub(crate) enum Command {
     Reindex(ReindexOpts),
     /// Work with the configuration.
     Config(ConfigOpts),
+    /// Convert a file from standard input; what the server starts for files of strangers.
+    #[command(hide = true)]
+    Convert(ConvertOpts),
 }
 
 /// Where settings come from.
@@ -78,6 +81,22 @@ pub(crate) struct StdioOpts {
     /// What to log on stderr.
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<Given<String>>,
+}
+
+/// What is known about the file to convert.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ConvertOpts {
+    /// The media type it came with.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) media_type: Option<String>,
+
+    /// What it is called.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Where it was found.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
 }
 
 /// A request to explain.

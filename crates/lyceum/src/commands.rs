@@ -7,6 +7,7 @@ use crate::config::Environment;
 
 mod backup;
 mod config;
+mod convert;
 mod doctor;
 mod explain;
 mod export;
@@ -36,5 +37,6 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Get(opts)) => get::run(opts, &environment),
         Some(Command::Reindex(opts)) => reindex::run(opts, &environment),
         Some(Command::Config(opts)) => config::run(opts, &environment),
+        Some(Command::Convert(opts)) => convert::run(&opts),
     }
 }

@@ -5,6 +5,7 @@ mod background;
 mod cli;
 mod commands;
 mod config;
+mod conversion;
 mod doctor;
 mod embeddings;
 mod files;

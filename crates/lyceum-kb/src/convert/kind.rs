@@ -63,7 +63,7 @@ impl Kind {
 
     /// What the bytes are: what the server says if it says something definite, else what the name
     /// says, else what they look like.
-    pub(super) fn of(original: &Original<'_>) -> Result<Kind> {
+    pub fn of(original: &Original<'_>) -> Result<Kind> {
         let media_type = original.media_type.map(essence).unwrap_or_default();
         if let Some((_, kind)) = BY_MEDIA_TYPE.iter().find(|(known, _)| *known == media_type) {
             return Ok(*kind);

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod commands; // import, export, search, get, backup, restore
+mod convert; // the process that reads files of strangers
 mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
 mod durability; // what survives kills, failing disks and cut connections

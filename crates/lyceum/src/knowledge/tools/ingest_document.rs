@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use lyceum_http::client::{DialError, Fetched, Policy, SafeDialer};
-use lyceum_kb::convert::{Converted, Original, convert, path_of_text, path_of_url};
+use lyceum_kb::convert::{Converted, path_of_text, path_of_url};
 use lyceum_kb::{Change, Code, DocPath, Error, Fields, Kb, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
+use crate::conversion::{self, Page};
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::desk::{self, Subject};
 use crate::knowledge::whole::Whole;
@@ -118,18 +119,11 @@ fn is_url(source: &str) -> bool {
     scheme("http://") || scheme("https://")
 }
 
-/// Converts on a thread of its own: a large PDF takes its time.
 async fn convert_page(fetched: Fetched) -> Result<Converted> {
-    let converting = tokio::task::spawn_blocking(move || {
-        let name = fetched.url.split(['?', '#']).next().and_then(|url| url.rsplit('/').next());
-        convert(&Original {
-            bytes: &fetched.body,
-            media_type: fetched.content_type.as_deref(),
-            name,
-            url: Some(&fetched.url),
-        })
-    });
-    converting.await.unwrap_or_else(|_| Err(Error::invalid("source: it cannot be converted")))
+    let name = fetched.url.split(['?', '#']).next().and_then(|url| url.rsplit('/').next());
+    let name = name.map(str::to_owned);
+    let Fetched { url, content_type, body, .. } = fetched;
+    conversion::convert(Page { bytes: body, media_type: content_type, name, url: Some(url) }).await
 }
 
 fn not_fetched(error: DialError) -> Error {
