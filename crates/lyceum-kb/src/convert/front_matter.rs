@@ -29,7 +29,7 @@ pub(super) fn split(text: &str) -> Converted {
     Converted { title, tags, metadata: table, ..Converted { body: body.to_owned(), ..whole() } }
 }
 
-/// Front matter that [`split`] reads back as the same title, tags and metadata; empty when there is
+/// Front matter that `split` reads back as the same title, tags and metadata; empty when there is
 /// nothing to say.
 pub fn write_front_matter(
     title: Option<&str>,

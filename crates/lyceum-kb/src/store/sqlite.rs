@@ -1,6 +1,6 @@
 //! The embedded store: one SQLite file with documents, history, words, vectors, outbox and audit trail.
 //!
-//! One thread writes ([`writer`]) and a few connections read ([`readers`]); other processes may use the same file at
+//! One thread writes (`writer.rs`) and a few connections read (`readers.rs`); other processes may use the same file at
 //! the same time. What each statement means is said in the module that holds it, the tables in `schema/`.
 
 mod audit;
