@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::types::Value;
+use rusqlite::types::{ToSql, Value};
 use rusqlite::{Connection, params};
 
 use super::candidates::{self, Budget, Step, Term};
@@ -27,12 +27,17 @@ macro_rules! passes {
 const RANK: &str = "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 AND rowid >= ?2 \
                     ORDER BY rank LIMIT ?3";
 
-/// The words come first: CROSS keeps the order.
+/// Among few documents. The plus sign keeps FTS5 from being asked for them one by one, and sorting by an expression
+/// keeps it from ranking documents that do not pass.
+const RANK_AMONG: &str = "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 AND rowid >= ?2 \
+                          AND +rowid IN (SELECT value FROM json_each(?4)) ORDER BY 2 DESC LIMIT ?3";
+
+/// Among many. The words come first: CROSS keeps the order.
 const RANK_FILTERED: &str = concat!(
     "SELECT lexical.rowid, -lexical.rank FROM lexical CROSS JOIN document ON document.key = lexical.rowid \
      WHERE lexical MATCH ?5 AND lexical.rowid >= ?6 AND",
     passes!(),
-    "ORDER BY lexical.rank LIMIT ?7"
+    "ORDER BY 2 DESC LIMIT ?7"
 );
 
 /// Documents that match, counted up to a limit.
@@ -43,14 +48,29 @@ const COUNT: &str =
 const NEWEST: &str = "SELECT min(rowid) FROM (SELECT rowid FROM lexical WHERE lexical MATCH ?1 \
                       ORDER BY rowid DESC LIMIT ?2)";
 
-const MATCHING: &str = concat!("SELECT document.key FROM document WHERE", passes!());
+/// Up to ?1 keys under a prefix; the index has all it takes.
+const MATCHING_PREFIX: &str = "SELECT key FROM document \
+                               WHERE deleted_at IS NULL AND path >= ?2 AND path < ?3 LIMIT ?1";
+
+/// Up to ?1 keys with a tag and others; only living documents have tags.
+const MATCHING_TAGS: &str = "SELECT first.document FROM tag AS first WHERE first.tag = ?2 \
+                             AND NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS \
+                             (SELECT 1 FROM tag WHERE tag.tag = wanted.value AND tag.document = first.document)) \
+                             LIMIT ?1";
+
+/// Up to ?5 keys that pass everything.
+const MATCHING: &str = concat!("SELECT document.key FROM document WHERE", passes!(), "LIMIT ?5");
 
 /// The same, beginning with the documents that have a tag.
 const MATCHING_TAG: &str = concat!(
     "SELECT document.key FROM tag AS first CROSS JOIN document ON document.key = first.document \
-     WHERE first.tag = ?5 AND",
-    passes!()
+     WHERE first.tag = ?6 AND",
+    passes!(),
+    "LIMIT ?5"
 );
+
+/// How many documents are few: beyond that, looking each one up is cheaper than listing them first.
+const FEW: usize = 20_000;
 
 /// The values bound to ?1 to ?4.
 struct Bound {
@@ -80,9 +100,17 @@ const MAX_KNOWN: usize = 4096;
 /// A search under way.
 struct Search<'a> {
     connection: &'a Connection,
-    bound: Option<Bound>,
+    among: Among,
     limit: usize,
     budget: Budget,
+}
+
+/// Which documents may be found.
+enum Among {
+    All,
+    /// These keys, as a JSON array.
+    Few(String),
+    Many(Bound),
 }
 
 impl Frequencies {
@@ -127,12 +155,15 @@ pub(super) fn lexical(
     filter: &Filter,
     limit: usize,
 ) -> std::result::Result<Vec<LexicalHit>, Fault> {
+    let among = among(connection, filter)?;
+    if matches!(&among, Among::Few(keys) if keys == "[]") {
+        return Ok(Vec::new());
+    }
     let n_documents = about_how_many(connection)?;
     let terms = terms(connection, frequencies, query, n_documents)?;
     let everything = candidates::any(&terms);
     let plan = candidates::plan(terms, n_documents, frequencies.budget);
-    let bound = (!filter.is_empty()).then(|| bound(filter));
-    let search = Search { connection, bound, limit, budget: frequencies.budget };
+    let search = Search { connection, among, limit, budget: frequencies.budget };
     let mut hits: HashMap<i64, f32> = HashMap::new();
     for (n, step) in plan.steps.iter().enumerate() {
         if n < plan.needed || hits.len() < limit {
@@ -216,40 +247,62 @@ impl Search<'_> {
 
     /// The best documents from a key on.
     fn rank(&self, expression: &str, from: i64) -> std::result::Result<Vec<(i64, f32)>, Fault> {
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let hits = match &self.bound {
-            None => self
-                .connection
-                .prepare_cached(RANK)?
-                .query_map(params![expression, from, self.limit], read)?
-                .collect::<rusqlite::Result<_>>()?,
-            Some(Bound { from: lowest, to, since, tags }) => self
-                .connection
-                .prepare_cached(RANK_FILTERED)?
-                .query_map(params![lowest, to, since, tags, expression, from, self.limit], read)?
-                .collect::<rusqlite::Result<_>>()?,
+        let limit = &self.limit;
+        let run = |sql, arguments: &[&dyn ToSql]| {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map(arguments, |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<_>>()
         };
-        Ok(hits)
+        let hits = match &self.among {
+            Among::All => run(RANK, &[&expression, &from, limit]),
+            Among::Few(keys) => run(RANK_AMONG, &[&expression, &from, limit, keys]),
+            Among::Many(Bound { from: lowest, to, since, tags }) => {
+                run(RANK_FILTERED, &[lowest, to, since, tags, &expression, &from, limit])
+            }
+        };
+        Ok(hits?)
     }
+}
+
+fn among(connection: &Connection, filter: &Filter) -> std::result::Result<Among, Fault> {
+    if filter.is_empty() {
+        return Ok(Among::All);
+    }
+    let keys = keys(connection, filter, FEW + 1)?;
+    if keys.len() > FEW {
+        return Ok(Among::Many(bound(filter)));
+    }
+    Ok(Among::Few(serde_json::to_string(&keys).expect("numbers can be written as JSON")))
 }
 
 pub(super) fn matching(
     connection: &Connection,
     filter: &Filter,
 ) -> std::result::Result<HashSet<i64>, Fault> {
+    Ok(keys(connection, filter, usize::MAX)?.into_iter().collect())
+}
+
+/// Up to `limit` keys of living documents that pass the filter, by the shortest way.
+fn keys(
+    connection: &Connection,
+    filter: &Filter,
+    limit: usize,
+) -> std::result::Result<Vec<i64>, Fault> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let any_time = filter.updated_since.is_none();
+    let anywhere = filter.prefix.as_str().is_empty();
     let Bound { from, to, since, tags } = bound(filter);
-    let read = |row: &rusqlite::Row<'_>| row.get(0);
-    let keys = match filter.tags.first() {
-        None => connection
-            .prepare_cached(MATCHING)?
-            .query_map(params![from, to, since, tags], read)?
-            .collect::<rusqlite::Result<_>>()?,
-        Some(tag) => connection
-            .prepare_cached(MATCHING_TAG)?
-            .query_map(params![from, to, since, tags, tag], read)?
-            .collect::<rusqlite::Result<_>>()?,
+    let run = |sql, arguments: &[&dyn ToSql]| {
+        let mut statement = connection.prepare_cached(sql)?;
+        statement.query_map(arguments, |row| row.get(0))?.collect::<rusqlite::Result<_>>()
     };
-    Ok(keys)
+    let found = match filter.tags.first() {
+        None if any_time => run(MATCHING_PREFIX, &[&limit, &from, &to]),
+        None => run(MATCHING, &[&from, &to, &since, &tags, &limit]),
+        Some(tag) if any_time && anywhere => run(MATCHING_TAGS, &[&limit, tag, &tags]),
+        Some(tag) => run(MATCHING_TAG, &[&from, &to, &since, &tags, &limit, tag]),
+    };
+    Ok(found?)
 }
 
 fn bound(filter: &Filter) -> Bound {
