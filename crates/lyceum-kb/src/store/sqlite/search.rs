@@ -14,13 +14,14 @@ use super::row::upper;
 use crate::query::Query;
 use crate::store::{Filter, LexicalHit};
 
-/// Whether `document` passes the filter bound to ?1 to ?4.
+/// Whether `document` passes the filter bound to ?1 to ?4. Most have no tags, and opening an empty list for every
+/// document costs more than all the rest.
 macro_rules! passes {
     () => {
         " document.deleted_at IS NULL AND document.path >= ?1 AND document.path < ?2 \
          AND document.updated_at >= ?3 \
-         AND NOT EXISTS (SELECT 1 FROM json_each(?4) AS wanted WHERE NOT EXISTS \
-         (SELECT 1 FROM tag WHERE tag.tag = wanted.value AND tag.document = document.key)) "
+         AND (?4 = '[]' OR NOT EXISTS (SELECT 1 FROM json_each(?4) AS wanted WHERE NOT EXISTS \
+         (SELECT 1 FROM tag WHERE tag.tag = wanted.value AND tag.document = document.key))) "
     };
 }
 
