@@ -184,6 +184,43 @@ fn earlier_checks_win() {
 }
 
 #[test]
+fn modern_revision_that_is_not_served_is_refused() {
+    let request = request("tools/list", &format!(r#"{{"_meta":{{{META}}}}}"#));
+    let headers = RoutingHeaders {
+        version: VERSION,
+        method: Field::Value(b"tools/list"),
+        name: Field::Absent,
+    };
+    let refusal = check_modern(&request, &headers, RevisionSet::LEGACY).unwrap_err();
+    assert_eq!(refusal.error.code.0, -32022);
+}
+
+#[test]
+fn meta_that_is_no_object_is_called_that() {
+    for meta in ["1", "[]", "null", r#""x""#] {
+        let request = request("tools/list", &format!(r#"{{"_meta":{meta}}}"#));
+        let refusal = check_modern_meta(&request, RevisionSet::ALL).unwrap_err();
+        assert_eq!(refusal.error.message, "params._meta must be an object", "{meta}");
+    }
+}
+
+#[test]
+fn escape_in_the_body_is_not_the_same_characters_in_a_header() {
+    let method = Field::Value(b"tools/call");
+    for (in_body, header, expected) in [
+        (r"a\\b", r"a\b", 0),
+        (r"a\\b", r"a\\b", -32020),
+        (r"\u0061", "a", 0),
+        (r"\u0061", r"\u0061", -32020),
+    ] {
+        let params = format!(r#"{{"name":"{in_body}","_meta":{{{META}}}}}"#);
+        let request = request("tools/call", &params);
+        let name = Field::Value(header.as_bytes());
+        assert_eq!(code(&request, VERSION, method, name), expected, "{in_body} {header}");
+    }
+}
+
+#[test]
 fn removed_methods_are_removed() {
     for method in [
         "initialize",

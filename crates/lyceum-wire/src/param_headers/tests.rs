@@ -133,6 +133,14 @@ fn schemas_that_are_no_json_or_too_deep_are_invalid() {
         deep = json!({"properties": {"a": deep}});
     }
     check_invalid(deep);
+    // So deep that the walk itself must stop, but not the JSON parser before it.
+    let mut deep = json!({});
+    for _ in 0..100 {
+        deep = json!({"items": deep});
+    }
+    check_invalid(
+        json!({"properties": {"p": {"type": "string", "x-mcp-header": "A"}}, "items": deep}),
+    );
 }
 
 #[test]
