@@ -259,7 +259,10 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let again = Sealer::from_file(&path).unwrap();
         assert!(again.open(Purpose::Session, &BINDING, token.as_bytes()).is_some());
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Sealer::from_file(&path).unwrap_err().to_string().contains("chmod 600"));
+        for mode in [0o640, 0o604, 0o620] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let error = Sealer::from_file(&path).unwrap_err().to_string();
+            assert!(error.contains("chmod 600"), "{mode:o}: {error}");
+        }
     }
 }

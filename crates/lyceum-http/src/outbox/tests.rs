@@ -216,6 +216,17 @@ proptest! {
 }
 
 #[test]
+fn message_larger_than_the_queue_is_taken_when_nothing_waits() {
+    let outbox = Arc::new(Outbox::new(LIMIT));
+    let mut reader = outbox.resume();
+    for number in 0..2 {
+        assert!(outbox.try_push(message(number, 2 * LIMIT)), "nothing waits");
+        assert!(!outbox.try_push(message(9, 1)), "something does");
+        assert!(matches!(poll_read(&mut reader), Poll::Ready(Read::Message(..))));
+    }
+}
+
+#[test]
 fn exhausted_budget_drops_what_nobody_reads() {
     let budget = Arc::new(ReplayBudget::new(1000));
     let queue = || Arc::new(Outbox::replayable(LIMIT, Arc::clone(&budget)));

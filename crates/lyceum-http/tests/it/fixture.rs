@@ -147,6 +147,7 @@ impl Fixture {
             return Err(RpcError::method_not_found(method));
         }
         match method {
+            "initialize" if is_unwelcome(&request) => Err(RpcError::internal("not you")),
             "initialize" => self.initialize(&cx).await,
             "server/discover" => self.discover(&cx),
             "tools/call" => self.tool(&request, cx).await,
@@ -304,6 +305,12 @@ impl Handler for Fixture {
     fn about(&self) -> About<'_> {
         About { name: "fixture", version: "1", description: "For tests.", details: Vec::new() }
     }
+}
+
+fn is_unwelcome(request: &Request) -> bool {
+    let client: Option<Value> =
+        request.params.get(Member::ClientInfo).and_then(|raw| serde_json::from_slice(raw).ok());
+    client.is_some_and(|client| client["name"] == "unwelcome")
 }
 
 /// A whole log notification.

@@ -162,6 +162,32 @@ async fn stolen_session_is_answered_exactly_like_an_invented_one() {
 }
 
 #[tokio::test]
+async fn handshake_the_server_refuses_starts_no_session() {
+    let lab = Lab::new();
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "unwelcome", "version": "1"},
+    });
+    let response = lab.send(&Request::legacy(PATH, 7, "initialize", params)).await;
+    refused(&response, 200, -32603, json!(7));
+    assert_eq!(response.head.get("mcp-session-id"), None);
+}
+
+#[test]
+fn subscriptions_of_a_session_are_bounded_and_repeating_one_is_free() {
+    let outbox = std::sync::Arc::new(lyceum_http::Outbox::new(1));
+    let session = lyceum_http::Session::detached(lyceum_wire::Revision::V2025_11_25, outbox);
+    let uri = |at: usize| format!("x:{at}");
+    let most = lyceum_http::MAX_SUBSCRIPTIONS;
+    assert!((0..most).all(|at| session.subscribe(&uri(at))));
+    assert!(!session.subscribe(&uri(most)));
+    assert!(session.subscribe(&uri(0)), "it is held already");
+    session.unsubscribe(&uri(0));
+    assert!(session.subscribe(&uri(most)));
+}
+
+#[tokio::test]
 async fn every_answer_in_a_session_names_it() {
     let lab = Lab::new();
     let session = lab.session("2025-03-26").await;

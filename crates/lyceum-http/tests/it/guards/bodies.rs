@@ -53,6 +53,33 @@ async fn chunked_body_over_the_limit_is_413_while_it_streams() {
     assert_eq!(server.connect().await.call(&modern(1, "echo", json!({}))).await.status(), 200);
 }
 
+/// A body whose two pieces are small enough, but not together.
+struct TwoPieces(Vec<Bytes>);
+
+impl Body for TwoPieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.pop().map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+#[tokio::test]
+async fn pieces_are_counted_together() {
+    let request = modern(1, "echo", json!({"text": "x".repeat(5000)}));
+    let (last, first) = (request.body[3000..].to_vec(), request.body[..3000].to_vec());
+    for (limit, status) in [(request.body.len(), 200), (request.body.len() - 1, 413)] {
+        let mut lab = small_limit(limit);
+        let pieces = TwoPieces(vec![last.clone().into(), first.clone().into()]);
+        let response = lab.endpoint.call(in_process(&request).map(|_| pieces)).await.unwrap();
+        assert_eq!(response.status(), status);
+    }
+}
+
 #[tokio::test]
 async fn body_exactly_at_the_limit_is_read() {
     let request = modern(1, "echo", json!({"text": "x".repeat(5000)}));

@@ -38,6 +38,19 @@ fn last_id(events: &[Event]) -> String {
     events.last().and_then(|event| event.id.clone()).expect("every event has an id")
 }
 
+#[tokio::test(start_paused = true)]
+async fn stream_of_a_call_that_runs_is_kept_however_long() {
+    let lab = Lab::new();
+    let session = lab.session("2025-06-18").await;
+    let (puppet, mut live) = streaming(&lab, puppet_call(&session)).await;
+    let before = read(&mut live, 1).await;
+    drop(live);
+    tokio::time::sleep(10 * Limits::default().session_idle).await;
+    puppet.finish("done");
+    let mut resumed = lab.open(&resume(&session, &last_id(&before))).await;
+    assert_eq!(told(&resumed.rest().await), ["= done"]);
+}
+
 #[tokio::test]
 async fn stream_cut_after_any_event_is_resumed_without_gap_or_repetition() {
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
