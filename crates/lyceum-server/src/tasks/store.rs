@@ -191,6 +191,17 @@ mod tests {
         assert!(store.get(task.id(), &owner(None, Some(2))).is_some());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn nobody_lists_what_expired_or_what_has_no_session_and_no_ttl_is_too_long() {
+        let store = Store::new(Duration::from_secs(60));
+        let (ana, nobody) = (owner(Some("ana"), None), owner(None, None));
+        store.create(ana.clone(), Some(Duration::from_secs(u32::MAX.into()))).unwrap();
+        store.create(nobody.clone(), None).unwrap();
+        assert_eq!((store.list(&ana, 0).len(), store.list(&nobody, 0).len()), (1, 0));
+        tokio::time::advance(MAX_TTL).await;
+        assert_eq!(store.list(&ana, 0).len(), 0);
+    }
+
     #[test]
     fn results_are_bounded_in_bytes() {
         let store = Store::new(Duration::from_secs(60));
