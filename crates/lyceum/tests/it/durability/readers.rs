@@ -13,12 +13,14 @@ use super::line::{Door, Line};
 use crate::lyceum::Lyceum;
 
 const WRITERS: usize = 4;
-const HELD: Duration = Duration::from_secs(8);
+/// How long writers write between looks at the log, and how often anybody looks.
+const ROUND: Duration = Duration::from_millis(500);
+const ROUNDS: usize = 30;
 
-/// Under this the log stays once nobody holds it.
-const LOG: u64 = 64 << 20;
-/// Beyond this the log would have begun again, had nobody held it.
-const HELD_LOG: u64 = 16 << 20;
+/// The log begins again at 16 MiB; a commit that is under way may come on top.
+const LOG: u64 = 20 << 20;
+/// So this much is there only because a reader holds it.
+const HELD_LOG: u64 = 24 << 20;
 
 /// Far above what writers wait for readers.
 const SLOW: Duration = Duration::from_secs(2);
@@ -61,7 +63,7 @@ async fn write(address: SocketAddr, writer: usize, end: Instant) -> Vec<Duration
         // Texts that are not embedded for long: it is the log that shall grow.
         let n = took.len();
         let line_of_text = format!("{writer} {n} harbour lantern orchard granite\n");
-        let text = line_of_text.repeat(2000);
+        let text = line_of_text.repeat(4000);
         let arguments = json!({ "path": format!("{writer}"), "content": text, "upsert": true });
         let start = Instant::now();
         line.ask("upload_document", arguments).await;
@@ -75,21 +77,26 @@ async fn write_all(lyceum: &Lyceum, time: Duration) -> Vec<Duration> {
     for writer in 0..WRITERS {
         writing.spawn(write(lyceum.address, writer, Instant::now() + time));
     }
-    let mut took = writing.join_all().await.concat();
-    took.sort_unstable();
-    took
+    writing.join_all().await.concat()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_a_long_reader_stops_no_writer_and_leaves_a_small_log() {
     let (lyceum, data) = Lyceum::fresh(&[]).await;
-    write_all(&lyceum, Duration::from_millis(500)).await;
+    write_all(&lyceum, ROUND).await;
     let reader = LongReader::begin(&database(data.path()));
-    let took = write_all(&lyceum, HELD).await;
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        took.extend(write_all(&lyceum, ROUND).await);
+        if log_bytes(data.path()) > HELD_LOG {
+            break;
+        }
+    }
     let held = log_bytes(data.path());
     reader.end();
-    write_all(&lyceum, Duration::from_millis(500)).await;
+    write_all(&lyceum, ROUND).await;
     let after = log_bytes(data.path());
+    took.sort_unstable();
     let p99 = took[took.len() * 99 / 100];
     eprintln!("{} writes, p99 {p99:?}, log {held} bytes while held, then {after}", took.len());
     assert!(held > HELD_LOG, "the reader held the log: {held}");
