@@ -5,6 +5,7 @@
 
 mod batch;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -23,6 +24,8 @@ const SWEEP: Duration = Duration::from_secs(15 * 60);
 const LEASE: Duration = Duration::from_secs(5);
 /// How often a worker gives a sign of life.
 const RENEW: Duration = Duration::from_secs(1);
+/// What our leases begin with; the store makes each of them unique.
+const WORKER: &str = "indexer";
 /// Documents taken at a time.
 const CLAIM: usize = 32;
 
@@ -46,8 +49,8 @@ impl Drop for Indexer {
 }
 
 async fn run(kb: Kb) {
-    let worker = uuid::Uuid::new_v4().to_string();
-    // The first sweep of each set happens when it is first filled.
+    // Sets that have been looked through since we started.
+    let mut swept = HashSet::new();
     let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
     let mut last_failure: Option<Instant> = None;
     loop {
@@ -56,7 +59,7 @@ async fn run(kb: Kb) {
             _ = sweep.tick() => true,
             _ = timeout(POLL, kb.wake.notified()) => false,
         };
-        if let Err(error) = round(&kb, &worker, due).await {
+        if let Err(error) = round(&kb, &mut swept, due).await {
             // A store that is down fails every half second; once a minute is enough to know.
             if last_failure.is_none_or(|at| at.elapsed() > Duration::from_secs(60)) {
                 tracing::warn!(%error, "the indexer cannot work; it keeps trying");
@@ -67,17 +70,17 @@ async fn run(kb: Kb) {
 }
 
 /// Indexes until nothing is left, then lets searches see it.
-async fn round(kb: &Kb, worker: &str, sweep: bool) -> Result<()> {
+async fn round(kb: &Kb, swept: &mut HashSet<i64>, sweep: bool) -> Result<()> {
     for embedder in kb.embedders.iter() {
         let Some(set) = set_to_fill(kb, embedder).await? else { continue };
         if sweep {
             kb.store.retry_dead(set.id).await?;
         }
-        if sweep || !kb.index.has_swept(set.id) {
+        if sweep || !swept.contains(&set.id) {
             kb.store.enqueue_missing(set.id).await?;
-            kb.index.swept(set.id);
+            swept.insert(set.id);
         }
-        while fill(kb, embedder, &set, worker).await? {
+        while fill(kb, embedder, &set).await? {
             kb.index.refresh(&*kb.store).await?;
         }
         if !set.active && kb.store.is_complete(set.id).await? {
@@ -100,13 +103,8 @@ async fn set_to_fill(kb: &Kb, embedder: &Arc<dyn Embedder>) -> Result<Option<Vec
 }
 
 /// Takes one lot of documents and embeds it; false when there was none.
-async fn fill(
-    kb: &Kb,
-    embedder: &Arc<dyn Embedder>,
-    set: &VectorSet,
-    worker: &str,
-) -> Result<bool> {
-    let jobs = kb.store.claim(set.id, worker, CLAIM, LEASE).await?;
+async fn fill(kb: &Kb, embedder: &Arc<dyn Embedder>, set: &VectorSet) -> Result<bool> {
+    let jobs = kb.store.claim(set.id, WORKER, CLAIM, LEASE).await?;
     if jobs.is_empty() {
         return Ok(false);
     }

@@ -3,9 +3,8 @@
 //! The store numbers every change of a vector, so one question ("what came after n?") loads everything at the start
 //! and follows what this or any other process indexes later.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use crate::Result;
 use crate::embed::Fingerprint;
@@ -22,7 +21,6 @@ pub(crate) struct Index {
     /// Serializes refreshes; holds the place in the store's numbering.
     cursor: tokio::sync::Mutex<Cursor>,
     loaded: AtomicBool,
-    swept: Mutex<HashSet<i64>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,14 +101,6 @@ impl Index {
     /// Looks at the vectors, whichever they are.
     pub(crate) fn matrix<T>(&self, look: impl FnOnce(&Matrix) -> T) -> T {
         self.read(|state| look(&state.matrix))
-    }
-
-    pub(crate) fn has_swept(&self, set: i64) -> bool {
-        self.swept.lock().unwrap_or_else(PoisonError::into_inner).contains(&set)
-    }
-
-    pub(crate) fn swept(&self, set: i64) {
-        self.swept.lock().unwrap_or_else(PoisonError::into_inner).insert(set);
     }
 
     fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
