@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::{refusal, schema};
 
@@ -63,6 +64,22 @@ where
     };
     tool_with_schema(name, description, schema::of_arguments::<A>(), function)
         .output_schema(schema::of_answers::<R>())
+}
+
+/// A tool that does nothing but the write `change` reads out of its arguments.
+pub(crate) fn write_tool<A>(
+    kb: &Kb,
+    name: &'static str,
+    description: &str,
+    change: fn(A) -> lyceum_kb::Result<(DocPath, Change, Safety)>,
+) -> Tool
+where
+    A: DeserializeOwned + JsonSchema + Subject + Send + 'static,
+{
+    tool(kb, name, description, move |visit: Arc<Visit>, arguments: A| async move {
+        let (path, change, safety) = change(arguments)?;
+        Ok(WriteAnswer::from(visit.write(path, change, safety).await?))
+    })
 }
 
 /// Ends a call no tool ever sees. `known` are the names some profile has.

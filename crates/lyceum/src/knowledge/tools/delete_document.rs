@@ -5,7 +5,6 @@ use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::desk::{self, Subject};
 use crate::knowledge::whole::Whole;
@@ -47,12 +46,9 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
 }
 
 pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        let (path, change, safety) = change(arguments)?;
-        Ok(WriteAnswer::from(visit.write(path, change, safety).await?))
-    })
-    .title("Delete a document")
-    .destructive()
-    .idempotent()
-    .closed_world()
+    desk::write_tool(kb, NAME, DESCRIPTION, change)
+        .title("Delete a document")
+        .destructive()
+        .idempotent()
+        .closed_world()
 }

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::{Safety, mime_type};
 use crate::knowledge::desk::{self, Subject};
 use crate::knowledge::whole::Whole;
@@ -76,11 +75,8 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
 }
 
 pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        let (path, change, safety) = change(arguments)?;
-        Ok(WriteAnswer::from(visit.write(path, change, safety).await?))
-    })
-    .title("Upload a document")
-    .destructive()
-    .closed_world()
+    desk::write_tool(kb, NAME, DESCRIPTION, change)
+        .title("Upload a document")
+        .destructive()
+        .closed_world()
 }
