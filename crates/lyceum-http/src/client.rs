@@ -32,7 +32,6 @@ mod limits;
 mod listen;
 mod listing;
 mod modern;
-mod object;
 mod options;
 mod params;
 mod peer;

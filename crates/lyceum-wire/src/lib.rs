@@ -28,6 +28,7 @@ pub mod mirror;
 mod modern;
 mod names;
 mod number;
+mod object;
 mod param_headers;
 mod params;
 mod revision;
@@ -44,6 +45,7 @@ pub use mirror::{BadValue, decode_value, encode_value, required_name};
 pub use modern::{
     ModernRequest, check_modern, check_modern_meta, check_modern_notification, removed_in_modern,
 };
+pub use object::{Object, Writer, elements};
 pub use param_headers::{InvalidAnnotation, ParamHeader, ParamHeaders};
 pub use params::{Member, Params};
 pub use revision::{Era, Revision, RevisionSet, negotiate, supported_versions_json};

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body::Body;
-use lyceum_wire::RevisionSet;
+use lyceum_wire::{Object, RevisionSet, Writer};
 use tower_service::Service;
 
 use super::connect::{self, Transport};
@@ -17,7 +17,6 @@ use super::error::{BoxError, ClientError};
 use super::exchange::{Exchange, RequestBody};
 use super::handler::{ClientHandler, Handler};
 use super::limits::Limits;
-use super::object::{Object, Writer};
 use super::peer::Peer;
 
 /// A client for one server. [`connect`](Client::connect) finds out how the server wants to be

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lyceum_wire::{Object, Writer};
 use tokio::task::JoinSet;
 
 use super::error::ClientError;
 use super::handler::{Handler, ServerRequest};
-use super::object::{Object, Writer};
 use super::params::Retry;
 use super::silence::Silence;
 

@@ -1,12 +1,11 @@
 //! [`Subscription`]: the stream of a `subscriptions/listen` (2026-07-28).
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Message};
+use lyceum_wire::{Id, Message, Writer};
 
 use super::error::ClientError;
 use super::handler::ServerNotification;
 use super::modern::Modern;
-use super::object::Writer;
 use super::response::result_of;
 use super::stream::Messages;
 

@@ -1,10 +1,10 @@
 //! [`Pages`]: a whole listing, page by page, within bounds.
 
 use bytes::Bytes;
+use lyceum_wire::{Object, Writer, elements};
 
 use super::error::ClientError;
 use super::limits::Limits;
-use super::object::{Object, Writer, elements};
 
 /// A listing that is being fetched: ask [`Pages::next`] for the params of the next request, give the
 /// result to [`Pages::take`].

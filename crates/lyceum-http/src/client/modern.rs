@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use lyceum_wire::{
-    ErrorCode, Id, Member, Message, Notification, Revision, RevisionSet, RpcError, encode,
-    encode_value, required_name,
+    ErrorCode, Id, Member, Message, Notification, Object, Revision, RevisionSet, RpcError,
+    elements, encode, encode_value, required_name,
 };
 
 use super::core::{Core, PROTOCOL_VERSION};
@@ -16,7 +16,6 @@ use super::exchange::{Content, Reply};
 use super::handler::Handler;
 use super::input::InputRequired;
 use super::listing::Pages;
-use super::object::{Object, elements};
 use super::options::CallOptions;
 use super::params::{CallerParams, Meta, Retry};
 use super::progress::Progress;

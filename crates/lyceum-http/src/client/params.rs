@@ -3,10 +3,9 @@
 //! Everything else in them passes as it is.
 
 use bytes::Bytes;
-use lyceum_wire::{Id, LogLevel, Revision};
+use lyceum_wire::{Id, LogLevel, Object, Revision, Writer};
 
 use super::error::ClientError;
-use super::object::{Object, Writer};
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

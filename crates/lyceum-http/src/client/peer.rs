@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lyceum_wire::{Era, Revision};
+use lyceum_wire::{Era, Object, Revision, Writer};
 
 use super::core::Core;
 use super::error::ClientError;
@@ -11,7 +11,6 @@ use super::legacy::Legacy;
 use super::listen::Subscription;
 use super::listing::Pages;
 use super::modern::Modern;
-use super::object::{Object, Writer};
 use super::options::CallOptions;
 use super::tools::{self, Tool};
 

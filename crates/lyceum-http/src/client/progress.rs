@@ -1,9 +1,8 @@
 //! [`Progress`]: hands a call's progress notifications to whoever asked for them.
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Params};
+use lyceum_wire::{Id, Object, Params};
 
-use super::object::Object;
 use super::options::{CallOptions, ProgressSink};
 use super::params::CallerParams;
 

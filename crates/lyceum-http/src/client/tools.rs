@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use lyceum_wire::ParamHeaders;
+use lyceum_wire::{Object, ParamHeaders};
 
 use super::error::ClientError;
-use super::object::Object;
 
 /// A tool of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

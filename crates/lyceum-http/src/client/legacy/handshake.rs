@@ -1,11 +1,10 @@
 //! `initialize`: what the client says about itself, and what it makes of the answer.
 
 use bytes::Bytes;
-use lyceum_wire::{Revision, RevisionSet, encode};
+use lyceum_wire::{Object, Revision, RevisionSet, Writer, encode};
 
 use crate::client::core::Core;
 use crate::client::error::ClientError;
-use crate::client::object::{Object, Writer};
 
 pub(crate) const METHOD: &str = "initialize";
 

@@ -1,21 +1,23 @@
 //! JSON objects read and written one level deep: members keep their order and their exact text.
 //!
-//! This is how params and results pass through the client without losing what nobody asked about.
+//! This is how params, results and definitions pass through clients and gateways without losing what
+//! nobody asked about.
 
 use std::fmt;
 
 use bytes::Bytes;
-use lyceum_wire::encode::write_str;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::encode::write_str;
+
 /// The members of an object, values as raw JSON.
 #[derive(Debug, Default)]
-pub(crate) struct Object<'a>(Vec<(String, &'a RawValue)>);
+pub struct Object<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Object<'a> {
     /// Reads an object; no bytes at all count as an empty one.
-    pub(crate) fn parse(raw: &'a [u8]) -> Result<Object<'a>, String> {
+    pub fn parse(raw: &'a [u8]) -> Result<Object<'a>, String> {
         if raw.is_empty() {
             return Ok(Object::default());
         }
@@ -23,16 +25,17 @@ impl<'a> Object<'a> {
     }
 
     /// A member's raw JSON.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
+    pub fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
     }
 
     /// A member that is a string.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &'a str)> {
+    /// The members in their order: names, and values as raw JSON.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.get()))
     }
 }
@@ -66,25 +69,35 @@ impl<'de> Deserialize<'de> for Object<'de> {
 }
 
 /// Writes an object, member by member.
-pub(crate) struct Writer(Vec<u8>);
+#[derive(Debug)]
+pub struct Writer(Vec<u8>);
+
+impl Default for Writer {
+    fn default() -> Writer {
+        Writer::new()
+    }
+}
 
 impl Writer {
-    pub(crate) fn new() -> Writer {
+    /// An object without members so far.
+    pub fn new() -> Writer {
         Writer(vec![b'{'])
     }
 
     /// Adds a member whose value is raw JSON already.
-    pub(crate) fn raw(&mut self, name: &str, value: impl AsRef<[u8]>) {
+    pub fn raw(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.name(name);
         self.0.extend_from_slice(value.as_ref());
     }
 
-    pub(crate) fn text(&mut self, name: &str, value: &str) {
+    /// Adds a member that is a string.
+    pub fn text(&mut self, name: &str, value: &str) {
         self.name(name);
         write_str(&mut self.0, value);
     }
 
-    pub(crate) fn finish(mut self) -> Bytes {
+    /// The whole object.
+    pub fn finish(mut self) -> Bytes {
         self.0.push(b'}');
         Bytes::from(self.0)
     }
@@ -99,7 +112,7 @@ impl Writer {
 }
 
 /// The elements of a JSON array, as raw JSON.
-pub(crate) fn elements(raw: &str) -> Option<Vec<&RawValue>> {
+pub fn elements(raw: &str) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw).ok()
 }
 

@@ -1,0 +1,8 @@
+//! Other MCP servers behind one door.
+//!
+//! An upstream is a child process, a Streamable HTTP server or an old HTTP+SSE server, of any
+//! revision. What it offers appears in a [`lyceum_server::Server`] next to that server's own tools,
+//! and calls are passed on as bytes: only ids, names, URIs and `_meta` are rewritten, and whatever the
+//! client's era and the upstream's era do differently.
+//!
+//! This crate has never heard of the knowledge base, of configuration files or of command lines.
