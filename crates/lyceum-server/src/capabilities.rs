@@ -12,7 +12,10 @@ pub(crate) struct Offer {
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
     pub(crate) completions: bool,
-    pub(crate) tasks: bool,
+    /// Tasks as 2025-11-25 has them.
+    pub(crate) core_tasks: bool,
+    /// Tasks as 2026-07-28 has them.
+    pub(crate) task_extension: bool,
 }
 
 impl Offer {
@@ -32,11 +35,11 @@ impl Offer {
         if self.tools {
             capabilities.raw("tools", br#"{"listChanged":true}"#);
         }
-        if self.tasks && revision == since::CORE_TASKS {
+        if self.core_tasks && revision == since::CORE_TASKS {
             let tasks = br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#;
             capabilities.raw("tasks", tasks);
         }
-        if self.tasks && revision.era() == Era::Modern {
+        if self.task_extension && revision.era() == Era::Modern {
             capabilities.raw("extensions", br#"{"io.modelcontextprotocol/tasks":{}}"#);
         }
         capabilities.close();

@@ -24,6 +24,8 @@ pub(crate) struct Identity {
 /// What every modern result repeats, written once.
 #[derive(Debug, Default)]
 struct Encoded {
+    /// `{…}`
+    info: Vec<u8>,
     /// `"io.modelcontextprotocol/serverInfo":{…}`
     member: Vec<u8>,
     /// `}],"_meta":{…}}`: how a modern result of one text ends.
@@ -45,7 +47,13 @@ impl Identity {
         self.encoded = Encoded {
             text_tail: [b"}],\"_meta\":".as_slice(), &whole, b"}"].concat(),
             member: whole[1..whole.len() - 1].to_vec(),
+            info,
         };
+    }
+
+    /// The brief `Implementation` object that every modern result carries.
+    pub(crate) fn brief(&self) -> &[u8] {
+        &self.encoded.info
     }
 
     pub(crate) fn text_tail(&self) -> &[u8] {

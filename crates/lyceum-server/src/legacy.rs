@@ -34,7 +34,7 @@ pub(crate) async fn call(
 }
 
 fn has_tasks(server: &Server, cx: &Context) -> bool {
-    cx.revision == since::CORE_TASKS && server.offer().tasks
+    cx.revision == since::CORE_TASKS && server.offer().core_tasks
 }
 
 fn set_level(request: &Request, cx: &Context) -> Result<Outcome, RpcError> {

@@ -73,10 +73,17 @@ fn encode(server: &Server, page: &ResourcePage, cx: &Context) -> Vec<u8> {
         if cx.era() == Era::Modern {
             result.field("resultType", "complete");
         }
-        array(result.member("resources"), &page.resources, |out, link| {
-            let mut item = Object::open(out);
-            link.write(&mut item, cx.revision);
-            item.close();
+        let shelf = server.0.resources.load();
+        // What other servers offer follows the last page.
+        let foreign = if page.next.is_none() { shelf.foreign() } else { &[] };
+        let all = page.resources.iter().map(Err).chain(foreign.iter().map(Ok));
+        array(result.member("resources"), all, |out, item| match item {
+            Ok(foreign) => out.extend_from_slice(foreign.definition(cx.era())),
+            Err(link) => {
+                let mut item = Object::open(out);
+                link.write(&mut item, cx.revision);
+                item.close();
+            }
         });
         let next = page.next.as_ref().map(|next| page::place_cursor(next, cx));
         result.optional("nextCursor", next.as_ref());

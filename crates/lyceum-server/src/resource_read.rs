@@ -55,6 +55,8 @@ pub(crate) fn uri(request: &Request) -> Result<String, RpcError> {
 pub(crate) fn exists(server: &Server, uri: &str) -> bool {
     server.0.resources.load().get(uri).is_some()
         || server.0.templates.load().iter().any(|template| template.matches(uri).is_some())
+        || server.0.resources.load().foreign().iter().any(|item| item.key() == uri)
+        || server.0.abroad.load().claims(uri)
 }
 
 fn start(server: &Server, request: Request, cx: Context, uri: &str) -> Result<Started, RpcError> {

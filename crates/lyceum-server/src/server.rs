@@ -10,6 +10,7 @@ use crate::builder::Builder;
 use crate::cache::Cache;
 use crate::capabilities::Offer;
 use crate::changes::{Change, Changes};
+use crate::foreign::Abroad;
 use crate::identity::Identity;
 use crate::listing::Lister;
 use crate::prompt::Prompt;
@@ -35,6 +36,9 @@ pub(crate) struct Inner {
     pub(crate) resources: ArcSwap<Shelf<Resource>>,
     pub(crate) templates: ArcSwap<Shelf<ResourceTemplate>>,
     pub(crate) prompts: ArcSwap<Shelf<Prompt>>,
+    /// Whether other servers' offers are shown, now or later.
+    pub(crate) is_gateway: bool,
+    pub(crate) abroad: ArcSwap<Abroad>,
     pub(crate) changes: Changes,
     pub(crate) tasks: Store,
     /// Lists resources in the place of the shelf.
@@ -139,13 +143,20 @@ impl Server {
     pub(crate) fn offer(&self) -> Offer {
         let (tools, prompts) = (self.0.tools.load(), self.0.prompts.load());
         let (resources, templates) = (self.0.resources.load(), self.0.templates.load());
+        let (gateway, foreign_tasks) = (self.0.is_gateway, self.0.abroad.load().tasks);
+        let tasks = tools.iter().any(|tool| tool.task_support() != TaskSupport::Forbidden);
         Offer {
-            tools: tools.is_offered(),
-            resources: resources.is_offered() || templates.is_offered() || self.0.lister.is_some(),
-            prompts: prompts.is_offered(),
-            completions: prompts.iter().any(|prompt| !prompt.completers.is_empty())
+            tools: gateway || tools.is_offered(),
+            resources: gateway
+                || resources.is_offered()
+                || templates.is_offered()
+                || self.0.lister.is_some(),
+            prompts: gateway || prompts.is_offered(),
+            completions: gateway
+                || prompts.iter().any(|prompt| !prompt.completers.is_empty())
                 || templates.iter().any(|template| !template.completers.is_empty()),
-            tasks: tools.iter().any(|tool| tool.task_support() != TaskSupport::Forbidden),
+            core_tasks: tasks || foreign_tasks.legacy,
+            task_extension: tasks || foreign_tasks.modern,
         }
     }
 
@@ -183,7 +194,10 @@ pub(crate) fn put<T: Listed>(shelf: &ArcSwap<Shelf<T>>, item: T) {
 }
 
 /// Replaces a shelf by a changed copy; `false` when `change` sees nothing to do.
-fn replace<T>(shelf: &ArcSwap<Shelf<T>>, change: impl Fn(&Shelf<T>) -> Option<Shelf<T>>) -> bool {
+pub(crate) fn replace<T>(
+    shelf: &ArcSwap<Shelf<T>>,
+    change: impl Fn(&Shelf<T>) -> Option<Shelf<T>>,
+) -> bool {
     let mut changed = false;
     shelf.rcu(|current| match change(current) {
         Some(next) => {

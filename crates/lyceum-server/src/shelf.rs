@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
+use crate::foreign::ForeignItem;
 use crate::identity::Identity;
 use crate::json::{Object, array};
 use crate::page::{self, List};
@@ -32,11 +33,15 @@ pub(crate) trait Listed {
     fn describe(&self, revision: Revision, out: &mut Vec<u8>);
 }
 
-/// Items in order of registration.
+/// Where the sequence numbers of foreign items begin; own items never get there.
+const FOREIGN: u64 = 1 << 32;
+
+/// Items in order of registration, then those other servers answer for.
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
     items: Vec<Item<T>>,
     by_key: FxHashMap<String, Arc<T>>,
+    foreign: Vec<Arc<ForeignItem>>,
     last: u64,
     /// The whole list as one page, per revision.
     whole: [OnceLock<Bytes>; Revision::ALL.len()],
@@ -48,6 +53,12 @@ struct Item<T> {
     sequence: u64,
     value: Arc<T>,
     enabled: bool,
+}
+
+/// One line of a list.
+enum Entry<'a, T> {
+    Own(&'a T),
+    Foreign(&'a ForeignItem),
 }
 
 /// How lists of a server are presented.
@@ -73,7 +84,7 @@ impl<T: Listed> Shelf<T> {
             }
         }
         let last = items.len() as u64;
-        Self::of(items, last)
+        Self::of(items, last, Vec::new())
     }
 
     /// The item clients know as `key`.
@@ -86,9 +97,22 @@ impl<T: Listed> Shelf<T> {
         self.items.iter().filter(|item| item.enabled).map(|item| &item.value)
     }
 
-    /// Whether there was ever anything here: what is announced must not vanish with the last item.
+    /// Whether there was ever anything of our own here: what is announced must not vanish with the
+    /// last item.
     pub(crate) fn is_offered(&self) -> bool {
         self.last > 0
+    }
+
+    /// The items other servers answer for.
+    pub(crate) fn foreign(&self) -> &[Arc<ForeignItem>] {
+        &self.foreign
+    }
+
+    /// A copy with other foreign items, or `None` when that changes nothing.
+    pub(crate) fn with_foreign(&self, foreign: &[Arc<ForeignItem>]) -> Option<Self> {
+        let shown = foreign.iter().filter(|item| !self.by_key.contains_key(item.key()));
+        let shown: Vec<_> = shown.cloned().collect();
+        (shown != self.foreign).then(|| Self::of(self.items.clone(), self.last, shown))
     }
 
     /// A copy with `value` added, or put in the place of the item with the same key.
@@ -102,14 +126,14 @@ impl<T: Listed> Shelf<T> {
                 items.push(Item { sequence: last, value, enabled: true });
             }
         }
-        Self::of(items, last)
+        Self::of(items, last, self.foreign.clone())
     }
 
     /// A copy without the item, or `None` when there is no such item.
     pub(crate) fn without(&self, key: &str) -> Option<Self> {
         let mut items = self.items.clone();
         items.retain(|item| item.value.key() != key);
-        (items.len() < self.items.len()).then(|| Self::of(items, self.last))
+        (items.len() < self.items.len()).then(|| Self::of(items, self.last, self.foreign.clone()))
     }
 
     /// A copy with the item shown or hidden, or `None` when that changes nothing.
@@ -120,21 +144,30 @@ impl<T: Listed> Shelf<T> {
             return None;
         }
         item.enabled = enabled;
-        Some(Self::of(items, self.last))
+        Some(Self::of(items, self.last, self.foreign.clone()))
     }
 
-    fn of(items: Vec<Item<T>>, last: u64) -> Self {
+    fn of(items: Vec<Item<T>>, last: u64, foreign: Vec<Arc<ForeignItem>>) -> Self {
         let enabled = items.iter().filter(|item| item.enabled);
         let by_key =
             enabled.map(|item| (item.value.key().to_owned(), Arc::clone(&item.value))).collect();
-        Self { items, by_key, last, whole: Default::default(), hash: OnceLock::new() }
+        Self { items, by_key, foreign, last, whole: Default::default(), hash: OnceLock::new() }
+    }
+
+    /// What is listed, in order, from the sequence number `after` on.
+    fn entries(&self, after: u64) -> impl Iterator<Item = (u64, Entry<'_, T>)> + Clone {
+        let own = self.items.iter().filter(|item| item.enabled);
+        let own = own.map(|item| (item.sequence, Entry::Own(&*item.value)));
+        let foreign = self.foreign.iter().zip(FOREIGN..);
+        let foreign = foreign.map(|(item, sequence)| (sequence, Entry::Foreign(item)));
+        own.chain(foreign).filter(move |(sequence, _)| *sequence > after)
     }
 
     /// The SHA-256 hash, in hex, of the enabled items as the newest revision describes them.
     pub(crate) fn hash(&self) -> &str {
         self.hash.get_or_init(|| {
             let mut out = Vec::new();
-            array(&mut out, self.iter(), |out, item| item.describe(since::MODERN, out));
+            array(&mut out, self.entries(0), |out, (_, item)| item.describe(since::MODERN, out));
             Sha256::digest(&out).iter().map(|byte| format!("{byte:02x}")).collect()
         })
     }
@@ -147,44 +180,59 @@ impl<T: Listed> Shelf<T> {
         show: &Presentation<'_>,
     ) -> Result<Outcome, RpcError> {
         let after = page::start(T::LIST, request, cx)?;
-        if after == 0 && self.by_key.len() <= show.page_size {
-            let whole = self.whole[cx.revision as usize]
-                .get_or_init(|| self.encode(self.items.iter(), None, cx.revision, show).into());
+        if after == 0 && self.by_key.len() + self.foreign.len() <= show.page_size {
+            let whole = self.whole[cx.revision as usize].get_or_init(|| {
+                let all = self.entries(0).map(|(_, entry)| entry);
+                encode(all, None, cx.revision, show).into()
+            });
             return Ok(Outcome::json(whole.clone()));
         }
-        let rest = self.items.iter().filter(|item| item.enabled && item.sequence > after);
+        let rest = self.entries(after);
         let page: Vec<_> = rest.clone().take(show.page_size).collect();
         let last = page.last().filter(|_| rest.count() > show.page_size);
-        let next = last.map(|last| page::cursor(T::LIST, last.sequence, cx));
-        Ok(Outcome::json(self.encode(page.into_iter(), next, cx.revision, show)))
-    }
-
-    fn encode<'a>(
-        &self,
-        items: impl Iterator<Item = &'a Item<T>>,
-        next: Option<String>,
-        revision: Revision,
-        show: &Presentation<'_>,
-    ) -> Vec<u8>
-    where
-        T: 'a,
-    {
-        let mut out = Vec::new();
-        let mut result = Object::open(&mut out);
-        if revision.era() == Era::Modern {
-            result.field("resultType", "complete");
-        }
-        let items = items.filter(|item| item.enabled);
-        array(result.member(T::MEMBER), items, |out, item| item.value.describe(revision, out));
-        result.optional("nextCursor", next.as_ref());
-        if revision.era() == Era::Modern {
-            show.cache.write(&mut result);
-        }
-        show.identity.write_meta(&mut result, revision.era(), &Default::default());
-        result.close();
-        out
+        let next = last.map(|(sequence, _)| page::cursor(T::LIST, *sequence, cx));
+        let page = page.iter().map(|(_, entry)| *entry);
+        Ok(Outcome::json(encode(page, next, cx.revision, show)))
     }
 }
+
+fn encode<'a, T: Listed + 'a>(
+    entries: impl Iterator<Item = Entry<'a, T>>,
+    next: Option<String>,
+    revision: Revision,
+    show: &Presentation<'_>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut result = Object::open(&mut out);
+    if revision.era() == Era::Modern {
+        result.field("resultType", "complete");
+    }
+    array(result.member(T::MEMBER), entries, |out, entry| entry.describe(revision, out));
+    result.optional("nextCursor", next.as_ref());
+    if revision.era() == Era::Modern {
+        show.cache.write(&mut result);
+    }
+    show.identity.write_meta(&mut result, revision.era(), &Default::default());
+    result.close();
+    out
+}
+
+impl<T: Listed> Entry<'_, T> {
+    fn describe(self, revision: Revision, out: &mut Vec<u8>) {
+        match self {
+            Entry::Own(item) => item.describe(revision, out),
+            Entry::Foreign(item) => out.extend_from_slice(item.definition(revision.era())),
+        }
+    }
+}
+
+impl<T> Clone for Entry<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Entry<'_, T> {}
 
 impl<T> Clone for Item<T> {
     fn clone(&self) -> Self {

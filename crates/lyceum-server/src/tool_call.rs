@@ -126,7 +126,7 @@ fn mode(server: &Server, tool: &Tool, request: &Request, cx: &Context) -> Result
     };
     match (support, asked) {
         (TaskSupport::Required, None) => Err(refuse("must be called")),
-        (TaskSupport::Forbidden, Some(_)) if server.offer().tasks => {
+        (TaskSupport::Forbidden, Some(_)) if server.offer().core_tasks => {
             Err(refuse("cannot be called"))
         }
         (TaskSupport::Forbidden, _) | (_, None) => Ok(Mode::Direct),

@@ -75,7 +75,7 @@ fn task(
     request: &Request,
     cx: &Context,
 ) -> Result<std::sync::Arc<Task>, RpcError> {
-    if !server.offer().tasks {
+    if !server.offer().task_extension {
         return Err(RpcError::method_not_found(&request.method));
     }
     if !cx.capabilities.has(Capability::Tasks.bit()) {

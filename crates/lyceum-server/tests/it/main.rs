@@ -9,6 +9,7 @@ mod changes;
 // Progress and log messages.
 mod emitting;
 // What a server may decide itself: refusals, lists, what it says about its tools.
+mod foreign;
 mod hooks;
 // Behind the HTTP transport: what only shows with a real connection.
 mod http;

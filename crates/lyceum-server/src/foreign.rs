@@ -1,0 +1,137 @@
+//! What other servers answer for: listed and announced here, called elsewhere.
+//!
+//! A gateway shows what is behind it on the shelves of a [`Server`], so that lists, pages, change
+//! notifications and subscriptions are the same for own and foreign things. Calls never get here:
+//! the gateway sees them first.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use lyceum_wire::Era;
+
+use crate::changes::Change;
+use crate::server::{Server, replace};
+use crate::shelf::{Listed, Shelf};
+
+/// A definition of another server's, under the name clients here know it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignItem {
+    key: String,
+    legacy: Bytes,
+    modern: Bytes,
+}
+
+/// Everything other servers offer, to be shown next to what a server offers itself.
+#[derive(Clone, Default)]
+pub struct Foreign {
+    /// Tools. Own tools of the same name hide them.
+    pub tools: Vec<Arc<ForeignItem>>,
+    /// Resources, by URI.
+    pub resources: Vec<Arc<ForeignItem>>,
+    /// Resource templates, by their template.
+    pub templates: Vec<Arc<ForeignItem>>,
+    /// Prompts.
+    pub prompts: Vec<Arc<ForeignItem>>,
+    /// Whether a URI nobody lists may be readable all the same.
+    pub claims: Option<UriClaim>,
+    /// Whether any of the tools can run as a task, in each era.
+    pub tasks: ForeignTasks,
+}
+
+/// In which eras foreign tools can run as tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ForeignTasks {
+    /// As 2025-11-25 has them.
+    pub legacy: bool,
+    /// As the extension of 2026-07-28 has them.
+    pub modern: bool,
+}
+
+/// Says whether a URI belongs to some other server.
+pub type UriClaim = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What a server keeps of [`Foreign`] besides the shelves.
+#[derive(Clone, Default)]
+pub(crate) struct Abroad {
+    claims: Option<UriClaim>,
+    pub(crate) tasks: ForeignTasks,
+}
+
+impl ForeignItem {
+    /// An item known as `key`, with its raw definition for clients of each era.
+    pub fn new(key: impl Into<String>, legacy: Bytes, modern: Bytes) -> Self {
+        Self { key: key.into(), legacy, modern }
+    }
+
+    /// What clients find it by.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn definition(&self, era: Era) -> &Bytes {
+        match era {
+            Era::Legacy => &self.legacy,
+            Era::Modern => &self.modern,
+        }
+    }
+}
+
+impl Abroad {
+    /// Whether a foreign server may have something at `uri`.
+    pub(crate) fn claims(&self, uri: &str) -> bool {
+        self.claims.as_ref().is_some_and(|claims| claims(uri))
+    }
+}
+
+impl Server {
+    /// Shows what other servers offer in place of what was shown before, and tells clients about
+    /// the lists that changed, and only those.
+    pub fn show_foreign(&self, foreign: &Foreign) {
+        let abroad = Abroad { claims: foreign.claims.clone(), tasks: foreign.tasks };
+        self.0.abroad.store(Arc::new(abroad));
+        let resources = swap(&self.0.resources, &foreign.resources);
+        let templates = swap(&self.0.templates, &foreign.templates);
+        for (changed, change) in [
+            (swap(&self.0.tools, &foreign.tools), Change::Tools),
+            (resources || templates, Change::Resources),
+            (swap(&self.0.prompts, &foreign.prompts), Change::Prompts),
+        ] {
+            if changed {
+                self.0.changes.tell(&change);
+            }
+        }
+    }
+
+    /// Who the server is, as the raw object modern results carry in their `_meta`.
+    pub fn brief_info(&self) -> &[u8] {
+        self.0.identity.brief()
+    }
+
+    /// The names of the server's own tools.
+    pub fn own_tools(&self) -> Vec<String> {
+        self.0.tools.load().iter().map(|tool| tool.name().to_owned()).collect()
+    }
+}
+
+fn swap<T: Listed>(shelf: &ArcSwap<Shelf<T>>, items: &[Arc<ForeignItem>]) -> bool {
+    replace(shelf, |shelf| shelf.with_foreign(items))
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign")
+            .field("tools", &self.tools.len())
+            .field("resources", &self.resources.len())
+            .field("templates", &self.templates.len())
+            .field("prompts", &self.prompts.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Abroad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Abroad").field("tasks", &self.tasks).finish_non_exhaustive()
+    }
+}
