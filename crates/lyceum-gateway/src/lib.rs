@@ -6,3 +6,7 @@
 //! client's era and the upstream's era do differently.
 //!
 //! This crate has never heard of the knowledge base, of configuration files or of command lines.
+
+mod config;
+
+pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
