@@ -8,5 +8,7 @@
 //! This crate has never heard of the knowledge base, of configuration files or of command lines.
 
 mod config;
+pub mod credentials;
+pub mod stack;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};

@@ -45,7 +45,7 @@ mod tools;
 
 pub use builder::{Client, ClientBuilder};
 pub use connect::Transport;
-pub use error::{BoxError, ClientError, RefusedStatus};
+pub use error::{BoxError, ClientError, NoCredentials, RefusedStatus};
 pub use exchange::RequestBody;
 pub use handler::{ClientHandler, ServerNotification, ServerRequest};
 pub use limits::Limits;

@@ -35,6 +35,8 @@ pub enum Purpose {
     RequestState,
     /// A task id.
     Task,
+    /// Credentials that rest in a file of ours.
+    Credential,
 }
 
 /// Seals and opens values. The newest key seals; every key opens.

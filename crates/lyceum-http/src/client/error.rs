@@ -22,6 +22,9 @@ pub enum ClientError {
     /// No connection could be made; nothing was sent.
     #[error("the server cannot be reached")]
     Unreachable(#[source] BoxError),
+    /// The server wants credentials, and the HTTP stack could not get any ([`NoCredentials`]).
+    #[error(transparent)]
+    Credentials(BoxError),
     /// The connection broke while a request was under way; the server may have acted on it.
     #[error("the connection broke before the answer")]
     Broken(#[source] BoxError),
@@ -95,6 +98,7 @@ impl ClientError {
         matches!(
             self,
             ClientError::Unreachable(_)
+                | ClientError::Credentials(_)
                 | ClientError::Closed
                 | ClientError::TooManyCalls(_)
                 | ClientError::InvalidParams(_)
@@ -115,6 +119,12 @@ impl ClientError {
         ClientError::Protocol(message.into())
     }
 }
+
+/// What an HTTP stack that cares for credentials fails with when it has none to offer: the server
+/// has not acted on the request.
+#[derive(Debug, thiserror::Error)]
+#[error("there are no credentials for the server")]
+pub struct NoCredentials(#[source] pub BoxError);
 
 /// An HTTP refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]

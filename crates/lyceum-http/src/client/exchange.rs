@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use lyceum_wire::RpcError;
 use tower_service::Service;
 
-use super::error::{BoxError, ClientError, RefusedStatus};
+use super::error::{BoxError, ClientError, NoCredentials, RefusedStatus};
 use super::limits::Limits;
 use super::response::error_in;
 use super::stream::Messages;
@@ -42,8 +42,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The event after which a stream is to go on.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The body of a request.
-#[derive(Debug, Default)]
+/// The body of a request. Clones share the bytes, for stacks that send a request again.
+#[derive(Clone, Debug, Default)]
 pub struct RequestBody(Full<Bytes>);
 
 impl Body for RequestBody {
@@ -278,6 +278,9 @@ async fn refused(status: StatusCode, headers: &HeaderMap, body: ReplyBody) -> Re
 }
 
 fn failure(error: BoxError) -> ClientError {
+    if error.is::<NoCredentials>() {
+        return ClientError::Credentials(error);
+    }
     match error.downcast_ref::<legacy::Error>() {
         Some(known) if known.is_connect() => ClientError::Unreachable(error),
         _ => ClientError::Broken(error),
