@@ -1,0 +1,248 @@
+//! What tools, prompts and resources of upstreams are called in public.
+//!
+//! A tool's public name is its upstream's prefix, `_`, and its own name, in the letters every client
+//! takes. Names that would be too long, or are taken, end in a few digits of a hash instead. What an
+//! upstream is asked for is always its own name; only this module knows how the two belong together.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use sha2::{Digest, Sha256};
+
+#[cfg(test)]
+mod tests;
+
+/// Characters of a public name; clients refuse longer ones.
+pub const MAX_NAME: usize = 64;
+/// Characters of an upstream's name.
+pub const MAX_UPSTREAM_NAME: usize = 32;
+
+/// Hexadecimal digits that tell apart names that would be the same.
+const N_DIGITS: usize = 6;
+/// What Knox calls tools whose name says nothing.
+const UNKNOWN: &str = "unknown_tool";
+
+/// One upstream and what it offers, before anything has a public name.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer<'a> {
+    /// The upstream's name in the configuration.
+    pub upstream: &'a str,
+    /// What its public names begin with: usually its name; empty leaves valid names as they are.
+    pub prefix: &'a str,
+    /// Its own names for what it offers.
+    pub names: &'a [&'a str],
+}
+
+/// Something an upstream offers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// The upstream's name in the configuration.
+    pub upstream: String,
+    /// Its own name for it.
+    pub name: String,
+}
+
+/// Two things that would have had the same public name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// The name both would have.
+    pub name: String,
+    /// Who has it.
+    pub keeper: Source,
+    /// Who has another.
+    pub other: Source,
+    /// That other name.
+    pub renamed: String,
+}
+
+/// The public names of everything of one kind.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    sources: HashMap<String, Source>,
+    public: HashMap<String, HashMap<String, String>>,
+    aliases: BTreeMap<String, String>,
+    collisions: Vec<Collision>,
+}
+
+impl Names {
+    /// Gives everything a public name. Offers come in the order of the configuration: the first keeps
+    /// the plain name, so offers added behind change nothing. In which order an upstream lists its
+    /// own names does not matter.
+    pub fn assign(offers: &[Offer<'_>]) -> Names {
+        let mut names = Names::default();
+        for offer in offers {
+            let mut own: Vec<(String, &str)> =
+                offer.names.iter().map(|name| (plain(offer.prefix, name), *name)).collect();
+            // Whoever would have to be changed less is served first: `a_b` before `a.b`.
+            own.sort_by_key(|(plain, name)| (!plain.ends_with(name), *name));
+            own.dedup_by_key(|(_, name)| *name);
+            for (plain, name) in own {
+                let source = Source { upstream: offer.upstream.to_owned(), name: name.to_owned() };
+                names.add(plain, source);
+            }
+        }
+        names
+    }
+
+    /// Lets `aliases` (an old name, a public name) be understood in calls; they are never listed.
+    #[must_use]
+    pub fn with_aliases(mut self, aliases: BTreeMap<String, String>) -> Names {
+        self.aliases = aliases;
+        self
+    }
+
+    /// The public name of what `upstream` calls `name`.
+    pub fn public(&self, upstream: &str, name: &str) -> Option<&str> {
+        self.public.get(upstream)?.get(name).map(String::as_str)
+    }
+
+    /// What a public name or an alias of one stands for.
+    pub fn find(&self, public: &str) -> Option<&Source> {
+        let by_alias = || self.sources.get(self.aliases.get(public)?);
+        self.sources.get(public).or_else(by_alias)
+    }
+
+    /// What a caller means who may also write `upstream.name`, or just `name` if only one upstream
+    /// has it.
+    pub fn route(&self, asked: &str) -> Option<&Source> {
+        let dotted = || {
+            let (upstream, name) = asked.split_once('.')?;
+            self.sources.get(self.public(upstream, name)?)
+        };
+        let bare = || {
+            let mut having = self.public.values().filter_map(|own| own.get(asked));
+            let only = having.next().filter(|_| having.next().is_none())?;
+            self.sources.get(only)
+        };
+        self.find(asked).or_else(dotted).or_else(bare)
+    }
+
+    /// What could not have its plain name, in the order it was found.
+    pub fn collisions(&self) -> &[Collision] {
+        &self.collisions
+    }
+
+    /// Aliases that do nothing, because something has that very name.
+    pub fn shadowed_aliases(&self) -> impl Iterator<Item = &str> {
+        self.aliases.keys().filter(|old| self.sources.contains_key(*old)).map(String::as_str)
+    }
+
+    fn add(&mut self, plain: String, source: Source) {
+        let public = match (plain.len() <= MAX_NAME, self.sources.get(&plain)) {
+            (true, None) => plain,
+            (_, keeper) => {
+                let keeper = keeper.cloned();
+                let public = (0..)
+                    .map(|round| marked(&plain, &source, round))
+                    .find(|name| !self.sources.contains_key(name))
+                    .expect("four thousand million attempts find one that is free");
+                if let Some(keeper) = keeper {
+                    let (other, renamed) = (source.clone(), public.clone());
+                    self.collisions.push(Collision { name: plain, keeper, other, renamed });
+                }
+                public
+            }
+        };
+        let own = self.public.entry(source.upstream.clone()).or_default();
+        own.insert(source.name.clone(), public.clone());
+        self.sources.insert(public, source);
+    }
+}
+
+/// A name in letters, digits, `_` and `-`, beginning with a letter or `_`, as Knox writes it.
+pub fn sanitise(name: &str) -> String {
+    if name.trim().is_empty() {
+        return UNKNOWN.to_owned();
+    }
+    let first = name.chars().next().map(in_name);
+    let begins_well = first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let start = if begins_well { "" } else { "_" };
+    let name: String = start.chars().chain(name.chars().map(in_name)).collect();
+    if name == "_" { UNKNOWN.to_owned() } else { name }
+}
+
+/// Whether clients of every kind take `name` as it is.
+pub fn is_public(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(|c| in_name(c) == c)
+}
+
+/// Whether an upstream may be called `name`.
+pub fn is_upstream(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=MAX_UPSTREAM_NAME).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// A name for an upstream as near to `wanted` as the rules and the names that are `taken` allow.
+pub fn upstream_name(wanted: &str, taken: &[String]) -> String {
+    let mut name = String::new();
+    for c in wanted.chars().map(|c| c.to_ascii_lowercase()) {
+        match c {
+            'a'..='z' | '0'..='9' => name.push(c),
+            _ if name.is_empty() || name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+    }
+    let cut = |name: &str, len: usize| name[..name.len().min(len)].trim_end_matches('-').to_owned();
+    let name = match cut(&name, MAX_UPSTREAM_NAME) {
+        name if name.is_empty() => "upstream".to_owned(),
+        name => name,
+    };
+    let numbered = (2..).map(|n: u32| {
+        let number = format!("-{n}");
+        cut(&name, MAX_UPSTREAM_NAME - number.len()) + &number
+    });
+    std::iter::once(name.clone())
+        .chain(numbered)
+        .find(|name| !taken.contains(name))
+        .expect("there are more numbers than upstreams")
+}
+
+/// The public form of an upstream's URI or URI template: `files+file:///srv/a.md`. Without a prefix
+/// it stays as it is.
+pub fn public_uri<'a>(prefix: &str, uri: &'a str) -> Cow<'a, str> {
+    if prefix.is_empty() { Cow::Borrowed(uri) } else { Cow::Owned(format!("{prefix}+{uri}")) }
+}
+
+/// The prefix and the upstream's own form of a public URI. Schemes may hold a plus themselves
+/// (`git+ssh:`), so it counts only if there is such a prefix.
+pub fn split_uri(public: &str) -> Option<(&str, &str)> {
+    public.split_once('+').filter(|(prefix, uri)| !prefix.is_empty() && !uri.is_empty())
+}
+
+/// The form of an upstream's URI that Knox's clients know: `files.file:///srv/a.md`.
+pub fn knox_uri(upstream: &str, uri: &str) -> String {
+    format!("{upstream}.{uri}")
+}
+
+/// The upstream and its own URI, from the form that Knox's clients know.
+pub fn split_knox_uri(public: &str) -> Option<(&str, &str)> {
+    public.split_once('.').filter(|(upstream, uri)| !upstream.is_empty() && !uri.is_empty())
+}
+
+/// The name as it is when nothing stands in its way; perhaps too long.
+fn plain(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" if is_public(name) => name.to_owned(),
+        "" => sanitise(name),
+        _ => sanitise(&format!("{prefix}_{name}")),
+    }
+}
+
+/// `plain`, cut and told apart by a hash. Somebody may have that name on purpose, hence the rounds.
+fn marked(plain: &str, source: &Source, round: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(&source.upstream);
+    hash.update([0]);
+    hash.update(&source.name);
+    if round > 0 {
+        hash.update([0]);
+        hash.update(round.to_be_bytes());
+    }
+    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let stem = &plain[..plain.len().min(MAX_NAME - 1 - N_DIGITS)];
+    format!("{stem}_{}", &digits[..N_DIGITS])
+}
+
+fn in_name(c: char) -> char {
+    if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }
+}

@@ -1,0 +1,212 @@
+//! Names: the sanitiser's examples, collisions, and what holds whatever upstreams are called.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// `name:prefix:tool,tool` per upstream.
+fn assign(offers: &[&str]) -> Names {
+    let parts: Vec<Vec<&str>> = offers.iter().map(|offer| offer.splitn(3, ':').collect()).collect();
+    let tools: Vec<Vec<&str>> = parts.iter().map(|part| part[2].split(',').collect()).collect();
+    let offers: Vec<Offer<'_>> = parts
+        .iter()
+        .zip(&tools)
+        .map(|(part, names)| Offer { upstream: part[0], prefix: part[1], names })
+        .collect();
+    Names::assign(&offers)
+}
+
+#[test]
+fn k31_names_are_sanitised_as_knox_does() {
+    let rows: &[(&str, &str)] = &[
+        ("server.tool", "server_tool"),
+        ("my-server.read_file", "my-server_read_file"),
+        ("calculator.add@numbers", "calculator_add_numbers"),
+        ("123invalid", "_123invalid"),
+        ("-x", "_-x"),
+        ("", "unknown_tool"),
+        (" \t", "unknown_tool"),
+        ("_", "unknown_tool"),
+        (".", "unknown_tool"),
+        ("été", "_t_"),
+    ];
+    for &(name, expected) in rows {
+        assert_eq!(sanitise(name), expected, "{name:?}");
+    }
+}
+
+#[test]
+fn k30_a_tool_is_named_after_its_upstream_and_itself() {
+    let names = assign(&["my-server:my-server:read.file", "1st:1st:x", "bare::get,a.b,9-x"]);
+    let rows = [
+        ("my-server", "read.file", "my-server_read_file"),
+        ("1st", "x", "_1st_x"),
+        ("bare", "get", "get"),
+        ("bare", "a.b", "a_b"),
+        ("bare", "9-x", "9-x"),
+    ];
+    for (upstream, name, expected) in rows {
+        assert_eq!(names.public(upstream, name), Some(expected));
+        assert_eq!(names.find(expected).map(|source| source.name.as_str()), Some(name));
+    }
+    assert!(names.collisions().is_empty());
+    assert_eq!(names.public("bare", "nothing"), None);
+}
+
+#[test]
+fn long_names_end_in_digits_of_their_hash() {
+    let long = "a".repeat(62);
+    let names = assign(&[&format!("up:up:{long},{long}b")]);
+    // SHA-256 of "up", NUL and sixty-two times "a", computed elsewhere.
+    let expected = format!("up_{}_23a101", "a".repeat(54));
+    assert_eq!(names.public("up", &long), Some(expected.as_str()));
+    assert_eq!(expected.len(), MAX_NAME);
+    assert!(names.collisions().is_empty(), "being long is no collision");
+    let fits = "a".repeat(61);
+    assert_eq!(assign(&[&format!("up:up:{fits}")]).public("up", &fits).unwrap().len(), 64);
+}
+
+#[test]
+fn the_first_upstream_keeps_the_plain_name_and_the_other_is_reported() {
+    let names = assign(&["one::get", "two::get,put"]);
+    assert_eq!(names.public("one", "get"), Some("get"));
+    assert_eq!(names.public("two", "put"), Some("put"));
+    let renamed = names.public("two", "get").unwrap();
+    let [collision] = names.collisions() else { panic!("{:?}", names.collisions()) };
+    assert_eq!((collision.name.as_str(), collision.renamed.as_str()), ("get", renamed));
+    assert_eq!((&*collision.keeper.upstream, &*collision.other.upstream), ("one", "two"));
+}
+
+#[test]
+fn the_order_in_which_an_upstream_lists_its_tools_does_not_matter() {
+    for tools in ["a.b,a_b,a@b", "a_b,a@b,a.b", "a@b,a.b,a_b,a.b"] {
+        let names = assign(&[&format!("up:up:{tools}")]);
+        assert_eq!(names.public("up", "a_b"), Some("up_a_b"), "{tools}");
+        assert_eq!(names.collisions().len(), 2, "{tools}");
+    }
+}
+
+#[test]
+fn a_name_that_looks_like_a_hash_takes_nothing_away() {
+    let marked = assign(&["one::get", "two::get"]).public("two", "get").unwrap().to_owned();
+    let names = assign(&[&format!("one::get,{marked}"), "two::get"]);
+    assert_eq!(names.public("one", &marked), Some(marked.as_str()));
+    let other = names.public("two", "get").unwrap();
+    assert!(other != marked && is_public(other), "{other}");
+}
+
+#[test]
+fn k32_calls_find_their_tool_by_every_form() {
+    let aliases = [("old", "files_read"), ("web_get", "files_read"), ("dead", "gone")];
+    let aliases = aliases.map(|(old, new)| (old.to_owned(), new.to_owned())).into();
+    let names = assign(&["files:files:read,a.b", "web:web:get,read"]).with_aliases(aliases);
+    let rows = [
+        ("files_read", Some("files read")),
+        ("old", Some("files read")),
+        ("web_get", Some("web get")),
+        ("files.read", Some("files read")),
+        ("files.a.b", Some("files a.b")),
+        ("get", Some("web get")),
+        ("a.b", Some("files a.b")),
+        ("read", None),
+        ("dead", None),
+        ("files.nothing", None),
+    ];
+    for (asked, expected) in rows {
+        let found = names.route(asked).map(|source| format!("{} {}", source.upstream, source.name));
+        assert_eq!(found.as_deref(), expected, "{asked}");
+    }
+    assert_eq!(names.shadowed_aliases().collect::<Vec<_>>(), ["web_get"]);
+}
+
+#[test]
+fn uris_come_back_as_they_went() {
+    let uri = "file:///srv/a+b.c.md";
+    assert_eq!(public_uri("files", uri), "files+file:///srv/a+b.c.md");
+    assert_eq!(split_uri(&public_uri("files", uri)), Some(("files", uri)));
+    assert_eq!(public_uri("", uri), uri);
+    for nothing in ["file:///srv", "+file:///a", "files+"] {
+        assert_eq!(split_uri(nothing), None, "{nothing}");
+    }
+    assert_eq!(knox_uri("files", uri), "files.file:///srv/a+b.c.md");
+    assert_eq!(split_knox_uri(&knox_uri("files", uri)), Some(("files", uri)));
+    assert_eq!(split_knox_uri("files"), None);
+}
+
+#[test]
+fn upstreams_have_short_plain_names() {
+    for good in ["a", "my-server-2", &"x".repeat(32)] {
+        assert!(is_upstream(good), "{good}");
+    }
+    for bad in ["", "A", "a_b", "a.b", "é", &"x".repeat(33)] {
+        assert!(!is_upstream(bad), "{bad}");
+    }
+}
+
+#[test]
+fn upstreams_get_valid_names_near_their_old_ones() {
+    let long = "x".repeat(40);
+    let rows: &[(&str, &[&str], &str)] = &[
+        ("files", &[], "files"),
+        ("My Server_2", &[], "my-server-2"),
+        ("@scope/server.git", &[], "scope-server-git"),
+        ("été", &[], "t"),
+        ("日本", &[], "upstream"),
+        ("files", &["files", "files-2"], "files-3"),
+        (&long, &[&long[..32]], &format!("{}-2", &long[..30])),
+        ("a234567890123456789012345678901-b", &[], "a234567890123456789012345678901"),
+    ];
+    for (wanted, taken, expected) in rows {
+        let taken: Vec<String> = taken.iter().map(|name| (*name).to_owned()).collect();
+        let name = upstream_name(wanted, &taken);
+        assert_eq!(&name, expected, "{wanted}");
+        assert!(is_upstream(&name), "{name}");
+    }
+}
+
+/// Few letters, so that things collide.
+fn offers() -> impl Strategy<Value = Vec<(String, Vec<String>)>> {
+    let tool = prop_oneof!["[ab._é]{0,3}", "[ab.]{55,70}", ".{0,8}"];
+    let offer = (prop_oneof!["", "[a1-]{1,2}", "[a_]{30,32}"], prop::collection::vec(tool, 0..6));
+    prop::collection::vec(offer, 0..5)
+}
+
+fn assigned(offers: &[(String, Vec<String>)]) -> Vec<(usize, String, String)> {
+    let upstreams: Vec<String> = (0..offers.len()).map(|n| format!("u{n}")).collect();
+    let tools: Vec<Vec<&str>> =
+        offers.iter().map(|(_, tools)| tools.iter().map(String::as_str).collect()).collect();
+    let given: Vec<Offer<'_>> = (0..offers.len())
+        .map(|n| Offer { upstream: &upstreams[n], prefix: &offers[n].0, names: &tools[n] })
+        .collect();
+    let names = Names::assign(&given);
+    let mut all = Vec::new();
+    for (n, tools) in tools.iter().enumerate() {
+        for tool in tools.iter().collect::<HashSet<_>>() {
+            let public = names.public(&upstreams[n], tool).expect("everything has a name");
+            let source = names.find(public).expect("every name leads back");
+            assert_eq!((&*source.upstream, &*source.name), (&*upstreams[n], *tool));
+            all.push((n, (*tool).to_owned(), public.to_owned()));
+        }
+    }
+    all.sort();
+    all
+}
+
+proptest! {
+    #[test]
+    fn names_are_valid_and_unique_and_stay_when_upstreams_are_added(offers in offers()) {
+        let all = assigned(&offers);
+        prop_assert!(all.iter().all(|(_, _, public)| is_public(public)), "{:?}", all);
+        let distinct: HashSet<&String> = all.iter().map(|(_, _, public)| public).collect();
+        prop_assert_eq!(distinct.len(), all.len());
+        for n in 0..offers.len() {
+            let mut before = assigned(&offers[..n]);
+            let mut after = all.clone();
+            after.retain(|(upstream, _, _)| *upstream < n);
+            before.sort();
+            prop_assert_eq!(before, after);
+        }
+    }
+}
