@@ -60,7 +60,7 @@ pub struct Collision {
 pub struct Names {
     sources: HashMap<String, Source>,
     public: HashMap<String, HashMap<String, String>>,
-    aliases: BTreeMap<String, String>,
+    aliases: BTreeMap<String, Source>,
     collisions: Vec<Collision>,
 }
 
@@ -84,10 +84,12 @@ impl Names {
         names
     }
 
-    /// Lets `aliases` (an old name, a public name) be understood in calls; they are never listed.
+    /// Lets things be known by other names besides. They are understood in calls and never listed.
     #[must_use]
-    pub fn with_aliases(mut self, aliases: BTreeMap<String, String>) -> Names {
-        self.aliases = aliases;
+    pub fn with_aliases(mut self, aliases: impl IntoIterator<Item = (String, Source)>) -> Names {
+        for (alias, source) in aliases {
+            self.aliases.entry(alias).or_insert(source);
+        }
         self
     }
 
@@ -98,7 +100,10 @@ impl Names {
 
     /// What a public name or an alias of one stands for.
     pub fn find(&self, public: &str) -> Option<&Source> {
-        let by_alias = || self.sources.get(self.aliases.get(public)?);
+        let by_alias = || {
+            let source = self.aliases.get(public)?;
+            self.sources.get(self.public(&source.upstream, &source.name)?)
+        };
         self.sources.get(public).or_else(by_alias)
     }
 
@@ -124,7 +129,7 @@ impl Names {
 
     /// Aliases that do nothing, because something has that very name.
     pub fn shadowed_aliases(&self) -> impl Iterator<Item = &str> {
-        self.aliases.keys().filter(|old| self.sources.contains_key(*old)).map(String::as_str)
+        self.aliases.keys().filter(|alias| self.sources.contains_key(*alias)).map(String::as_str)
     }
 
     fn add(&mut self, plain: String, source: Source) {

@@ -4,30 +4,14 @@
 
 use url::Url;
 
+use crate::config::Target;
+
 #[cfg(test)]
 mod tests;
 
 /// Every form, for people who wrote another.
 const FORMS: &str =
     "stdio://, http://, https://, sse://, sses://, custom-http-sse://, custom-https-sse://";
-
-/// Where an upstream is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A child process: a program and its arguments.
-    Command(Vec<String>),
-    /// A server of any revision, or one that only answers JSON-RPC posts.
-    StreamableHttp(Url),
-    /// A 2024-11-05 server, whose stream says where to post.
-    HttpSse(Url),
-    /// A server with a stream and a place to post that are known beforehand.
-    CustomSse {
-        /// Where to GET the stream.
-        events: Url,
-        /// Where to POST messages.
-        messages: Url,
-    },
-}
 
 /// A server of a list in Knox's manner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,18 +54,14 @@ impl Target {
                 words if words.is_empty() => Err(BadForm::NoCommand),
                 words => Ok(Target::Command(words)),
             },
-            "http" => over("http").map(Target::StreamableHttp),
-            "https" => over("https").map(Target::StreamableHttp),
-            "sse" => over("http").map(|base| Target::HttpSse(below(&base, "sse"))),
-            "sses" => over("https").map(|base| Target::HttpSse(below(&base, "sse"))),
-            "custom-http-sse" => over("http").map(Target::custom),
-            "custom-https-sse" => over("https").map(Target::custom),
+            "http" => over("http").map(|url| Target::Http(url.into())),
+            "https" => over("https").map(|url| Target::Http(url.into())),
+            "sse" => over("http").map(stream),
+            "sses" => over("https").map(stream),
+            "custom-http-sse" => over("http").map(custom),
+            "custom-https-sse" => over("https").map(custom),
             _ => Err(unknown()),
         }
-    }
-
-    fn custom(base: Url) -> Target {
-        Target::CustomSse { events: below(&base, "sse"), messages: below(&base, "message") }
     }
 }
 
@@ -108,14 +88,15 @@ fn web(text: &str, url: &str) -> Result<Url, BadForm> {
     Url::parse(url).map_err(|error| unreadable(error.to_string()))
 }
 
-/// `base` with one more segment, unless that is its last already.
-fn below(base: &Url, segment: &str) -> Url {
+/// The stream below `base`, unless `base` is the stream already.
+fn stream(base: Url) -> Target {
     let path = base.path().trim_end_matches('/');
     let mut url = base.clone();
-    if path.rsplit('/').next() == Some(segment) {
-        url.set_path(path);
-    } else {
-        url.set_path(&format!("{path}/{segment}"));
-    }
-    url
+    let below = if path.ends_with("/sse") { "" } else { "/sse" };
+    url.set_path(&format!("{path}{below}"));
+    Target::HttpSse(url.into())
+}
+
+fn custom(base: Url) -> Target {
+    Target::CustomSse(base.as_str().trim_end_matches('/').to_owned())
 }

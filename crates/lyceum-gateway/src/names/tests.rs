@@ -99,8 +99,9 @@ fn a_name_that_looks_like_a_hash_takes_nothing_away() {
 
 #[test]
 fn k32_calls_find_their_tool_by_every_form() {
-    let aliases = [("old", "files_read"), ("web_get", "files_read"), ("dead", "gone")];
-    let aliases = aliases.map(|(old, new)| (old.to_owned(), new.to_owned())).into();
+    let aliases = [("old", "read"), ("web_get", "read"), ("dead", "gone")].map(|(alias, name)| {
+        (alias.to_owned(), Source { upstream: "files".to_owned(), name: name.to_owned() })
+    });
     let names = assign(&["files:files:read,a.b", "web:web:get,read"]).with_aliases(aliases);
     let rows = [
         ("files_read", Some("files read")),

@@ -5,9 +5,9 @@ use super::*;
 fn shown(text: &str) -> String {
     match Target::parse(text) {
         Ok(Target::Command(words)) => format!("run {}", words.join("|")),
-        Ok(Target::StreamableHttp(url)) => format!("http {url}"),
+        Ok(Target::Http(url)) => format!("http {url}"),
         Ok(Target::HttpSse(url)) => format!("sse {url}"),
-        Ok(Target::CustomSse { events, messages }) => format!("custom {events} {messages}"),
+        Ok(Target::CustomSse(base)) => format!("custom {base}"),
         Err(error) => format!("error {error}"),
     }
 }
@@ -24,8 +24,8 @@ fn k40_to_k43_every_form_is_understood() {
         ("sses://h/base/sse", "sse https://h/base/sse"),
         ("sses://h/base/sse/?k=v", "sse https://h/base/sse?k=v"),
         ("sse://h/mysse", "sse http://h/mysse/sse"),
-        ("custom-http-sse://h/a", "custom http://h/a/sse http://h/a/message"),
-        ("custom-https-sse://h", "custom https://h/sse https://h/message"),
+        ("custom-http-sse://h/a", "custom http://h/a"),
+        ("custom-https-sse://h", "custom https://h"),
     ];
     for (text, expected) in rows {
         assert_eq!(shown(text), expected, "{text}");
