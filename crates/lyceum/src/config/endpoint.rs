@@ -1,5 +1,6 @@
 //! The MCP endpoints of a server, checked against each other.
 
+use lyceum_gateway::glob::Glob;
 use lyceum_http::dialect::Dialect;
 
 use crate::config::environment::Environment;
@@ -8,7 +9,7 @@ use crate::config::given::Given;
 use crate::config::profile::{PROFILES, Profile};
 use crate::config::secret::Secret;
 use crate::config::settings::EndpointSettings;
-use crate::config::values::Glob;
+use crate::config::values::ToolGlob;
 
 /// The place of a secret in a path.
 const TOKEN: &str = "{token}";
@@ -148,13 +149,15 @@ fn configured(
     around: &Surroundings<'_>,
 ) -> Result<Endpoint, ConfigError> {
     let token = check_token(&settings, around.environment)?;
+    let tools =
+        settings.tools.map(|given| given.value.into_iter().map(|ToolGlob(glob)| glob).collect());
     let path = settings.path.value;
     let base = unnamed(&path, Profile::at(&path), around);
     Ok(Endpoint {
         dialect: settings.dialect.map_or(base.dialect, |given| given.value.0),
         sse: base.sse && settings.sse.is_none_or(|given| given.value),
         explain: settings.explain.is_some_and(|given| given.value),
-        tools: settings.tools.map(|given| given.value).or(base.tools),
+        tools: tools.or(base.tools),
         http_sse: settings.http_sse.is_some_and(|given| given.value),
         keys: settings.keys.map(|given| given.value),
         token,

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::given::{Given, layer};
-use crate::config::values::{DialectName, EmbeddingKind, Glob, Listen, Preset, StoreKind};
+use crate::config::values::{DialectName, EmbeddingKind, Listen, Preset, StoreKind, ToolGlob};
 
 /// A count or a number of seconds; zero would mean a server that serves nothing.
 pub(crate) type Positive = NonZeroU32;
@@ -133,7 +133,7 @@ pub(crate) struct EndpointSettings {
     pub(crate) explain: Option<Given<bool>>,
     /// The tools it offers, as names or globs (`search_*`). Without it: those of the profile at this
     /// path, else all.
-    pub(crate) tools: Option<Given<Vec<Glob>>>,
+    pub(crate) tools: Option<Given<Vec<ToolGlob>>>,
     /// Whether 2024-11-05 clients reach it on `/sse` and `/messages` too; at most one endpoint can
     /// have them. Without it: no.
     pub(crate) http_sse: Option<Given<bool>>,

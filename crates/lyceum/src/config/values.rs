@@ -1,10 +1,10 @@
 //! The values settings are made of: each is read from text, and says what it wanted when it cannot.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
+use lyceum_gateway::glob::Glob;
 use lyceum_http::dialect::Dialect;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
@@ -44,9 +44,9 @@ pub(crate) enum EmbeddingKind {
     OpenAi,
 }
 
-/// A name with `*` for any run of characters and `?` for any one.
+/// A tool's name with `*` for any run of characters and `?` for any one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Glob(String);
+pub(crate) struct ToolGlob(pub(crate) Glob);
 
 impl Preset {
     /// The dialect of endpoints that name none.
@@ -64,40 +64,6 @@ impl Preset {
             Self::AgentData => &["operations/tasks/comments/", "registries/"],
             Self::Strict | Self::Knox => &[],
         }
-    }
-}
-
-impl Glob {
-    /// A glob that matches `name` only, which must hold no `*` and no `?`.
-    pub(crate) fn name(name: &str) -> Self {
-        Self(name.to_owned())
-    }
-
-    /// Whether `name` fits. Linear in `name` times the number of stars.
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        let (glob, name): (Vec<char>, Vec<char>) =
-            (self.0.chars().collect(), name.chars().collect());
-        let (mut g, mut n) = (0, 0);
-        // Where to go on when a later character does not fit: after the last star, one further.
-        let mut retry: Option<(usize, usize)> = None;
-        while n < name.len() {
-            match glob.get(g) {
-                Some('*') => {
-                    retry = Some((g + 1, n));
-                    g += 1;
-                }
-                Some(&c) if c == '?' || c == name[n] => {
-                    g += 1;
-                    n += 1;
-                }
-                _ => {
-                    let Some((after_star, from)) = retry else { return false };
-                    retry = Some((after_star, from + 1));
-                    (g, n) = (after_star, from + 1);
-                }
-            }
-        }
-        glob[g..].iter().all(|&c| c == '*')
     }
 }
 
@@ -165,20 +131,11 @@ impl FromStr for EmbeddingKind {
     }
 }
 
-impl FromStr for Glob {
+impl FromStr for ToolGlob {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("a tool's name cannot be empty; write \"*\" for all tools".to_owned());
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        text.parse().map(Self)
     }
 }
 
@@ -206,30 +163,4 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, Glob);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_match_whole_names() {
-        let rows: &[(&str, &str, bool)] = &[
-            ("echo", "echo", true),
-            ("echo", "echo2", false),
-            ("*", "anything", true),
-            ("search_*", "search_knowledge", true),
-            ("search_*", "research_x", false),
-            ("*_doc*", "list_documents", true),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "axxbyy", false),
-            ("?cho", "echo", true),
-            ("?cho", "cho", false),
-            ("**", "", true),
-        ];
-        for &(glob, name, expected) in rows {
-            let glob: Glob = glob.parse().unwrap();
-            assert_eq!(glob.matches(name), expected, "{glob} against {name}");
-        }
-    }
-}
+from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, ToolGlob);
