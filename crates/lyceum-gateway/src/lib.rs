@@ -9,9 +9,9 @@
 
 mod config;
 pub mod credentials;
-pub mod stack;
 pub mod glob;
 pub mod names;
+pub mod stack;
 pub mod url_form;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
