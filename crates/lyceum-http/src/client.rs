@@ -1,4 +1,4 @@
-//! The matching client: one API for servers of every revision.
+//! The matching client: one API for servers of every revision, over HTTP or over lines.
 //!
 //! Connecting finds out what the server speaks; from then on both eras look alike. Params and
 //! results stay raw JSON, so that a gateway can pass on what it does not know. Everything a server
@@ -20,6 +20,7 @@
 //! ```
 
 mod builder;
+mod call;
 mod connect;
 mod core;
 mod endpoint;
@@ -28,20 +29,28 @@ mod exchange;
 mod handler;
 mod input;
 mod legacy;
+mod life;
 mod limits;
+mod line;
 mod listen;
 mod listing;
+mod mailbox;
 mod modern;
 mod options;
 mod params;
 mod peer;
+mod pending;
+mod post;
 mod progress;
+mod remote;
 mod response;
 #[cfg(feature = "fetch")]
 mod safe_dialer;
 mod silence;
 mod stream;
+mod task;
 mod tools;
+mod traffic;
 
 pub use builder::{Client, ClientBuilder};
 pub use connect::Transport;

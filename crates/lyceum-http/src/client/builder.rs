@@ -9,6 +9,7 @@ use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body::Body;
 use lyceum_wire::{Object, RevisionSet, Writer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 use super::connect::{self, Transport};
@@ -17,18 +18,21 @@ use super::error::{BoxError, ClientError};
 use super::exchange::{Exchange, RequestBody};
 use super::handler::{ClientHandler, Handler};
 use super::limits::Limits;
+use super::line::Connection;
 use super::peer::Peer;
+use super::remote::Remote;
 
 /// A client for one server. [`connect`](Client::connect) finds out how the server wants to be
 /// spoken to.
 #[derive(Clone, Debug)]
 pub struct Client {
-    core: Arc<Core>,
+    remote: Arc<Remote>,
     transport: Transport,
 }
 
 impl Client {
-    /// A client for the server at this URL.
+    /// A client for the server at this URL. One that is [connected over
+    /// lines](ClientBuilder::connect_over) needs no URL.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder {
             url: url.into(),
@@ -46,8 +50,8 @@ impl Client {
 
     /// Connects: asks the server what it speaks, and shakes hands if it wants to.
     pub async fn connect(&self) -> Result<Peer, ClientError> {
-        let wire = connect::connect(&self.core, self.transport).await?;
-        Ok(Peer::new(Arc::clone(&self.core), wire))
+        let wire = connect::connect(&self.remote, self.transport).await?;
+        Ok(Peer::new(Arc::clone(&self.remote.core), wire))
     }
 }
 
@@ -157,9 +161,39 @@ impl ClientBuilder {
     }
 
     /// The client, if everything it was given makes sense.
-    pub fn build(self) -> Result<Client, ClientError> {
+    pub fn build(mut self) -> Result<Client, ClientError> {
+        let (over, transport) = (self.over.take(), self.transport);
+        let remote = Remote {
+            url: url(&self.url, over.is_some())?,
+            headers: headers(&self.headers)?,
+            exchange: match over {
+                Some(over) => over(self.limits.clone()),
+                None => Exchange::plain(self.limits.clone()),
+            },
+            standing_stream: self.standing_stream,
+            core: Arc::new(self.core()?),
+        };
+        Ok(Client { remote: Arc::new(remote), transport })
+    }
+
+    /// Connects to a server at the other end of two byte streams, such as the output and the input
+    /// of a child process: one message per line. Headers and transports mean nothing there.
+    ///
+    /// The connection ends, and both streams are dropped, with the last clone of the peer. A server
+    /// that hangs up when it is asked what it speaks is an
+    /// [`EndedByProbe`](ClientError::EndedByProbe).
+    pub async fn connect_over(
+        self,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Peer, ClientError> {
+        let core = Arc::new(self.core()?);
+        let connection = Arc::new(Connection::open(&core, reader, writer));
+        Ok(Peer::new(core, connect::connect_over(connection).await?))
+    }
+
+    fn core(self) -> Result<Core, ClientError> {
         let setup = |what: &str| ClientError::Setup(what.to_owned());
-        let url = url(&self.url, self.over.is_some())?;
         if self.versions.is_empty() {
             return Err(setup("no protocol version is enabled"));
         }
@@ -167,23 +201,14 @@ impl ClientBuilder {
         for (what, raw) in [("info", &info), ("capabilities", &self.capabilities)] {
             Object::parse(raw).map_err(|error| setup(&format!("{what}: {error}")))?;
         }
-        let exchange = match self.over {
-            Some(over) => over(self.limits.clone()),
-            None => Exchange::plain(self.limits.clone()),
-        };
-        let core = Core {
-            url,
-            headers: headers(&self.headers)?,
-            exchange,
+        Ok(Core {
             limits: self.limits,
             info,
             capabilities: self.capabilities,
             versions: self.versions,
             handler: self.handler,
-            standing_stream: self.standing_stream,
             n_ids: AtomicU64::new(0),
-        };
-        Ok(Client { core: Arc::new(core), transport: self.transport })
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The ladder: `server/discover` (2026-07-28), then `initialize` over Streamable HTTP, then the
 //! stream of HTTP+SSE. Each step down needs a sign that the server is older; a server that is
-//! merely unwell, or wants credentials, is reported as it is.
+//! merely unwell, or wants credentials, is reported as it is. Over lines there are only the first two
+//! steps.
 
 use std::sync::Arc;
 
@@ -10,12 +11,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use lyceum_wire::{Era, ErrorCode, Revision, RevisionSet};
 
-use super::core::Core;
 use super::error::ClientError;
 use super::legacy::{Legacy, NoSession};
-use super::modern::{Modern, supported_in, versions_in};
+use super::life::End;
+use super::line::Connection;
+use super::modern::{Modern, Way, supported_in, versions_in};
 use super::options::CallOptions;
 use super::peer::Wire;
+use super::remote::Remote;
 
 /// Which transports a client tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,48 +35,70 @@ pub enum Transport {
 
 /// What an answer to `server/discover` says about the server.
 #[derive(Debug)]
-enum Verdict {
-    /// It is modern and speaks this revision.
-    Modern(Revision),
+enum Verdict<M> {
+    /// It is modern, and this is how to speak to it.
+    Modern(M),
     /// It expects a handshake.
     Legacy,
     /// There is no way to talk to it.
     Hopeless(ClientError),
 }
 
-pub(crate) async fn connect(core: &Arc<Core>, transport: Transport) -> Result<Wire, ClientError> {
+pub(crate) async fn connect(
+    remote: &Arc<Remote>,
+    transport: Transport,
+) -> Result<Wire, ClientError> {
     if transport == Transport::HttpSse {
-        return Ok(Wire::Legacy(Legacy::http_sse(core).await?));
+        return Ok(Wire::Legacy(Legacy::http_sse(remote).await?));
     }
-    if let Some(newest) = core.versions.intersection(RevisionSet::MODERN).iter().next() {
-        let answer = discover(core, newest).await;
-        let greeting = answer.as_ref().ok().cloned().unwrap_or_default();
-        match judge(answer, core.versions) {
-            Verdict::Modern(revision) => {
-                return Ok(Wire::Modern(Modern::new(Arc::clone(core), revision, greeting)));
-            }
-            Verdict::Legacy => {}
-            Verdict::Hopeless(error) => return Err(error),
-        }
+    match probe(&Way::Http(Arc::clone(remote)), remote.core.versions).await {
+        Verdict::Modern(modern) => return Ok(Wire::Modern(modern)),
+        Verdict::Legacy => {}
+        Verdict::Hopeless(error) => return Err(error),
     }
-    match Legacy::streamable(core).await {
+    match Legacy::streamable(remote).await {
         Ok(legacy) => Ok(Wire::Legacy(legacy)),
         Err(refused) if transport == Transport::Auto && may_be_older(&refused) => {
             // If there is no such stream either, the first refusal says more.
-            Ok(Wire::Legacy(Legacy::http_sse(core).await.map_err(|_| refused)?))
+            Ok(Wire::Legacy(Legacy::http_sse(remote).await.map_err(|_| refused)?))
         }
         Err(reason) => Err(reason.into()),
     }
 }
 
-/// Asks a server what it is. A version it does not serve is renegotiated on the way.
-async fn discover(core: &Arc<Core>, newest: Revision) -> Result<Bytes, ClientError> {
-    let probe = Modern::new(Arc::clone(core), newest, Bytes::new());
-    let options = CallOptions::new().silence(core.limits.probe);
-    probe.call("server/discover", b"", &options).await
+pub(crate) async fn connect_over(connection: Arc<Connection>) -> Result<Wire, ClientError> {
+    let core = Arc::clone(&connection.line.core);
+    let verdict = probe(&Way::Line(Arc::clone(&connection)), core.versions).await;
+    let probed = !core.versions.intersection(RevisionSet::MODERN).is_empty();
+    let hung_up = connection.line.life.why() == Some(End::HungUp);
+    if probed && hung_up && core.versions.serves(Era::Legacy) {
+        return Err(ClientError::EndedByProbe);
+    }
+    match verdict {
+        Verdict::Modern(modern) => Ok(Wire::Modern(modern)),
+        Verdict::Legacy => Ok(Wire::Legacy(Legacy::stdio(&core, connection).await?)),
+        Verdict::Hopeless(error) => Err(error),
+    }
 }
 
-fn judge(answer: Result<Bytes, ClientError>, ours: RevisionSet) -> Verdict {
+/// Asks a server what it is, if there is a modern version to speak. A version it does not serve is
+/// renegotiated on the way.
+async fn probe(way: &Way, ours: RevisionSet) -> Verdict<Modern> {
+    let Some(newest) = ours.intersection(RevisionSet::MODERN).iter().next() else {
+        return Verdict::Legacy;
+    };
+    let probe = Modern::new(way.clone(), newest, Bytes::new());
+    let options = CallOptions::new().silence(probe.core().limits.probe);
+    let answer = probe.call("server/discover", b"", &options).await;
+    let greeting = answer.as_ref().ok().cloned().unwrap_or_default();
+    match judge(answer, ours) {
+        Verdict::Modern(revision) => Verdict::Modern(Modern::new(way.clone(), revision, greeting)),
+        Verdict::Legacy => Verdict::Legacy,
+        Verdict::Hopeless(error) => Verdict::Hopeless(error),
+    }
+}
+
+fn judge(answer: Result<Bytes, ClientError>, ours: RevisionSet) -> Verdict<Revision> {
     let offered = match &answer {
         Ok(result) => versions_in(result, "supportedVersions"),
         Err(ClientError::Rpc(error)) if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {

@@ -1,25 +1,16 @@
-//! [`Core`]: what every part of one client shares.
+//! [`Core`]: what every part of one client shares, however it reaches its server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Uri};
 use lyceum_wire::{Id, RevisionSet};
 
-use super::exchange::Exchange;
 use super::handler::Handler;
 use super::limits::Limits;
 
-/// Names the protocol version a request is written in.
-pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-
-/// One client's settings and its HTTP stack.
+/// One client's settings.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) url: Uri,
-    /// Sent with every request.
-    pub(crate) headers: HeaderMap,
-    pub(crate) exchange: Exchange,
     pub(crate) limits: Limits,
     /// The raw `clientInfo` object.
     pub(crate) info: Bytes,
@@ -27,8 +18,6 @@ pub(crate) struct Core {
     pub(crate) capabilities: Bytes,
     pub(crate) versions: RevisionSet,
     pub(crate) handler: Handler,
-    /// Whether legacy sessions keep a GET stream open.
-    pub(crate) standing_stream: bool,
     pub(crate) n_ids: AtomicU64,
 }
 

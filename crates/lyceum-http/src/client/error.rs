@@ -25,6 +25,13 @@ pub enum ClientError {
     /// The server wants credentials, and the HTTP stack could not get any ([`NoCredentials`]).
     #[error(transparent)]
     Credentials(BoxError),
+    /// The connection ended before the request was sent.
+    #[error("the connection had ended before the request was sent: {0}")]
+    Unsent(String),
+    /// The server hung up when it was asked what it speaks. Some old servers do that: start it
+    /// again, and connect with legacy versions only.
+    #[error("the server hung up on server/discover; start it again and ask for legacy versions")]
+    EndedByProbe,
     /// The connection broke while a request was under way; the server may have acted on it.
     #[error("the connection broke before the answer")]
     Broken(#[source] BoxError),
@@ -99,6 +106,7 @@ impl ClientError {
             self,
             ClientError::Unreachable(_)
                 | ClientError::Credentials(_)
+                | ClientError::Unsent(_)
                 | ClientError::Closed
                 | ClientError::TooManyCalls(_)
                 | ClientError::InvalidParams(_)

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lyceum_wire::RpcError;
+use lyceum_wire::{Notification, RpcError};
 
 /// Answers a server's requests and hears its notifications, in both eras.
 ///
@@ -53,6 +53,13 @@ pub struct ServerNotification {
     pub params: Option<Bytes>,
 }
 
+impl From<Notification> for ServerNotification {
+    fn from(notification: Notification) -> ServerNotification {
+        let Notification { method, params } = notification;
+        ServerNotification { method: method.to_string(), params: params.raw() }
+    }
+}
+
 /// A handler of any type.
 #[derive(Clone)]
 pub(crate) struct Handler(Arc<dyn Erased>);
@@ -83,9 +90,8 @@ impl Handler {
         self.0.request(request).await
     }
 
-    pub(crate) async fn notification(&self, method: &str, params: Option<Bytes>) {
-        let method = method.to_owned();
-        self.0.notification(ServerNotification { method, params }).await;
+    pub(crate) async fn notification(&self, notification: ServerNotification) {
+        self.0.notification(notification).await;
     }
 }
 

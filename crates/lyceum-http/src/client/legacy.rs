@@ -1,4 +1,4 @@
-//! Servers with a handshake and sessions (2024-11-05 to 2025-11-25), over both of their transports.
+//! Servers with a handshake and sessions (2024-11-05 to 2025-11-25), over all of their transports.
 //!
 //! A session that the server has forgotten is opened again, once per call, without the caller
 //! noticing: the call it refused was not carried out.
@@ -6,24 +6,27 @@
 mod handshake;
 mod http_sse;
 mod link;
-mod pending;
 mod position;
 mod standing;
+mod stdio;
 mod streamable;
-mod task;
-mod traffic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Revision, encode};
+use lyceum_wire::{Revision, encode};
 
+use super::call::Call;
 use super::core::Core;
 use super::error::ClientError;
+use super::life::Life;
+use super::line::Connection;
 use super::options::CallOptions;
-use super::params::CallerParams;
+use super::remote::Remote;
 use super::silence::Silence;
 use http_sse::HttpSse;
+pub(crate) use link::Link;
+use stdio::Stdio;
 pub(crate) use streamable::NoSession;
 use streamable::Streamable;
 
@@ -40,15 +43,15 @@ pub(crate) struct Legacy {
 enum Session {
     Streamable(Streamable),
     HttpSse(HttpSse),
+    Stdio(Stdio),
 }
 
-/// One call.
-struct Call<'a> {
-    method: &'a str,
-    raw: &'a [u8],
-    params: CallerParams<'a>,
-    options: &'a CallOptions,
-    silence: Arc<Silence>,
+/// What a handshake settled.
+#[derive(Debug)]
+struct Greeting {
+    revision: Revision,
+    /// What the server answered to `initialize`.
+    raw: Bytes,
 }
 
 /// Why a call did not end with a result.
@@ -61,15 +64,23 @@ enum Failure {
 
 impl Legacy {
     /// Over Streamable HTTP.
-    pub(crate) async fn streamable(core: &Arc<Core>) -> Result<Legacy, NoSession> {
-        let opening = Silence::new(core.limits.silence);
-        let opened = opening.watch(async { Ok(Streamable::open(core).await) }).await?;
-        Ok(Legacy::new(core, Session::Streamable(opened?)))
+    pub(crate) async fn streamable(remote: &Arc<Remote>) -> Result<Legacy, NoSession> {
+        let opening = Silence::new(remote.core.limits.silence);
+        let opened = opening.watch(async { Ok(Streamable::open(remote).await) }).await?;
+        Ok(Legacy::new(&remote.core, Session::Streamable(opened?)))
     }
 
     /// Over HTTP+SSE.
-    pub(crate) async fn http_sse(core: &Arc<Core>) -> Result<Legacy, ClientError> {
-        Ok(Legacy::new(core, Session::HttpSse(HttpSse::open(core).await?)))
+    pub(crate) async fn http_sse(remote: &Arc<Remote>) -> Result<Legacy, ClientError> {
+        Ok(Legacy::new(&remote.core, Session::HttpSse(HttpSse::open(remote).await?)))
+    }
+
+    /// Over lines.
+    pub(crate) async fn stdio(
+        core: &Arc<Core>,
+        connection: Arc<Connection>,
+    ) -> Result<Legacy, ClientError> {
+        Ok(Legacy::new(core, Session::Stdio(Stdio::open(core, connection).await?)))
     }
 
     fn new(core: &Arc<Core>, session: Session) -> Legacy {
@@ -83,9 +94,7 @@ impl Legacy {
         params: &[u8],
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
-        let silence = Silence::new(options.silence.unwrap_or(self.core.limits.silence));
-        let parsed = CallerParams::parse(params)?;
-        let call = Call { method, raw: params, params: parsed, options, silence };
+        let call = Call::new(&self.core, method, params, options)?;
         let attempts = async {
             let session = self.session()?;
             match session.call(&call).await {
@@ -109,14 +118,29 @@ impl Legacy {
 
     /// The revision in use, and what the server answered to `initialize`; None once it is closed.
     pub(crate) fn greeting(&self) -> Option<(Revision, Bytes)> {
-        Some(match &*self.session().ok()? {
-            Session::Streamable(session) => (session.revision, session.greeting.clone()),
-            Session::HttpSse(session) => (session.revision, session.greeting.clone()),
-        })
+        let session = self.session().ok()?;
+        let greeting = session.greeting();
+        Some((greeting.revision, greeting.raw.clone()))
     }
 
     pub(crate) fn is_http_sse(&self) -> bool {
         matches!(self.session().as_deref(), Ok(Session::HttpSse(_)))
+    }
+
+    /// Whether the session's stream is no more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.session().map_or(true, |session| session.life().is_over())
+    }
+
+    /// Waits until the session in use is no more.
+    pub(crate) async fn closed(&self) {
+        while let Ok(session) = self.session() {
+            session.life().over().await;
+            // It may have been opened again meanwhile.
+            if self.session().is_ok_and(|current| Arc::ptr_eq(&current, &session)) {
+                return;
+            }
+        }
     }
 
     pub(crate) async fn close(&self) {
@@ -124,6 +148,7 @@ impl Legacy {
         match session.as_deref() {
             Some(Session::Streamable(session)) => session.close().await,
             Some(Session::HttpSse(session)) => session.close(),
+            Some(Session::Stdio(session)) => session.close().await,
             None => {}
         }
     }
@@ -135,11 +160,8 @@ impl Legacy {
         if !Arc::ptr_eq(&current, gone) {
             return Ok(current);
         }
-        tracing::info!(url = %self.core.url, "the server forgot the session, opening another");
-        let fresh = Arc::new(match **gone {
-            Session::Streamable(_) => Session::Streamable(Streamable::open(&self.core).await?),
-            Session::HttpSse(_) => Session::HttpSse(HttpSse::open(&self.core).await?),
-        });
+        tracing::info!("the server forgot the session, opening another");
+        let fresh = Arc::new(gone.reopen().await?);
         let mut session = self.lock();
         if session.is_none() {
             return Err(ClientError::Closed);
@@ -162,6 +184,7 @@ impl Session {
         match self {
             Session::Streamable(session) => session.call(call).await,
             Session::HttpSse(session) => session.call(call).await,
+            Session::Stdio(session) => Ok(session.call(call).await?),
         }
     }
 
@@ -169,17 +192,36 @@ impl Session {
         match self {
             Session::Streamable(session) => session.link.tell(body).await,
             Session::HttpSse(session) => session.link().tell(body).await,
+            Session::Stdio(session) => session.tell(body).await,
         }
     }
-}
 
-impl Call<'_> {
-    /// The params to send: the caller's own, with a progress token if it wants to hear of progress.
-    fn params_with(&self, id: &Id) -> Option<Bytes> {
-        if self.options.progress.is_some() {
-            return Some(self.params.legacy(id));
+    async fn reopen(&self) -> Result<Session, ClientError> {
+        Ok(match self {
+            Session::Streamable(session) => {
+                Session::Streamable(Streamable::open(&session.link.remote).await?)
+            }
+            Session::HttpSse(session) => {
+                Session::HttpSse(HttpSse::open(&session.link().remote).await?)
+            }
+            Session::Stdio(_) => return Err(ClientError::Closed),
+        })
+    }
+
+    fn greeting(&self) -> &Greeting {
+        match self {
+            Session::Streamable(session) => &session.greeting,
+            Session::HttpSse(session) => &session.greeting,
+            Session::Stdio(session) => &session.greeting,
         }
-        (!self.raw.is_empty()).then(|| Bytes::copy_from_slice(self.raw))
+    }
+
+    fn life(&self) -> &Life {
+        match self {
+            Session::Streamable(session) => &session.life,
+            Session::HttpSse(session) => session.life(),
+            Session::Stdio(session) => session.life(),
+        }
     }
 }
 

@@ -3,9 +3,13 @@
 use bytes::Bytes;
 use lyceum_wire::{Id, Message, Writer};
 
+use super::call::Call;
 use super::error::ClientError;
 use super::handler::ServerNotification;
+use super::line::Sent;
+use super::mailbox::Letter;
 use super::modern::Modern;
+use super::options::CallOptions;
 use super::response::result_of;
 use super::stream::Messages;
 
@@ -13,18 +17,33 @@ use super::stream::Messages;
 #[derive(Debug)]
 pub struct Subscription {
     id: Id,
-    messages: Messages,
+    source: Source,
     acknowledged: Bytes,
     ended: bool,
+}
+
+/// Where a subscription's messages come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A stream of its own.
+    Stream(Box<Messages>),
+    /// The line all messages share.
+    Line(Sent),
 }
 
 impl Subscription {
     pub(crate) async fn open(modern: &Modern, filter: &[u8]) -> Result<Subscription, ClientError> {
         let mut params = Writer::new();
         params.raw("notifications", filter);
-        let (id, messages) = modern.open_stream(&params.finish()).await?;
+        let (params, options) = (params.finish(), CallOptions::new());
+        let call = Call::new(modern.core(), "subscriptions/listen", &params, &options)?;
+        call.silence.watch(Subscription::begin(modern, &call)).await
+    }
+
+    async fn begin(modern: &Modern, call: &Call<'_>) -> Result<Subscription, ClientError> {
+        let (id, source) = modern.open_stream(call).await?;
         let mut subscription =
-            Subscription { id, messages, acknowledged: Bytes::new(), ended: false };
+            Subscription { id, source, acknowledged: Bytes::new(), ended: false };
         match subscription.next().await {
             Some(Ok(first)) if first.method == "notifications/subscriptions/acknowledged" => {
                 subscription.acknowledged = first.params.unwrap_or_default();
@@ -49,19 +68,43 @@ impl Subscription {
         if self.ended {
             return None;
         }
-        let message = self.messages.next().await;
-        if let Ok(Some(Message::Notification(notification))) = message {
-            let (method, params) = (notification.method.to_string(), notification.params.raw());
-            return Some(Ok(ServerNotification { method, params }));
+        let next = match &mut self.source {
+            Source::Stream(messages) => next_on_stream(messages, &self.id).await,
+            Source::Line(sent) => next_on_line(sent).await,
+        };
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+async fn next_on_stream(
+    messages: &mut Messages,
+    id: &Id,
+) -> Option<Result<ServerNotification, ClientError>> {
+    match messages.next().await {
+        Ok(Some(Message::Notification(notification))) => Some(Ok(notification.into())),
+        Ok(Some(Message::Response(response))) if response.id == *id => {
+            result_of(&response).err().map(Err)
         }
-        self.ended = true;
-        match message {
-            Ok(Some(Message::Response(response))) if response.id == self.id => {
-                result_of(&response).err().map(Err)
-            }
-            Ok(Some(_)) => Some(Err(ClientError::protocol("it sent no notification"))),
-            Ok(None) => Some(Err(ClientError::Interrupted)),
-            Err(error) => Some(Err(error)),
+        Ok(Some(_)) => Some(Err(ClientError::protocol("it sent no notification"))),
+        Ok(None) => Some(Err(ClientError::Interrupted)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+async fn next_on_line(sent: &mut Sent) -> Option<Result<ServerNotification, ClientError>> {
+    match sent.place.next().await {
+        Letter::Note(note) => Some(Ok(note)),
+        Letter::Answer(response) => {
+            sent.done();
+            result_of(&response).err().map(Err)
+        }
+        Letter::Lost => {
+            sent.done();
+            Some(Err(sent.lost()))
+        }
+        Letter::Overflow => {
+            Some(Err(ClientError::protocol("it notified faster than anybody listened")))
         }
     }
 }

@@ -1,28 +1,32 @@
-//! [`Modern`]: calls to a stateless server (2026-07-28). Every request stands alone and says
-//! everything about itself; to drop a call is to cancel it.
+//! [`Modern`]: calls to a stateless server (2026-07-28), over HTTP or lines. Every request stands
+//! alone and says everything about itself; to drop a call is to cancel it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use lyceum_wire::{
-    ErrorCode, Id, Member, Message, Notification, Object, Revision, RevisionSet, RpcError,
-    elements, encode, encode_value, required_name,
+    ErrorCode, Id, Member, Message, Object, Revision, RevisionSet, RpcError, elements, encode,
+    encode_value, required_name,
 };
 
-use super::core::{Core, PROTOCOL_VERSION};
+use super::call::Call;
+use super::core::Core;
 use super::error::ClientError;
 use super::exchange::{Content, Reply};
-use super::handler::Handler;
+use super::handler::ServerNotification;
 use super::input::InputRequired;
+use super::line::Connection;
+use super::listen::Source;
 use super::listing::Pages;
+use super::mailbox::Keeping;
 use super::options::CallOptions;
-use super::params::{CallerParams, Meta, Retry};
+use super::params::{Meta, Retry};
 use super::progress::Progress;
+use super::remote::{PROTOCOL_VERSION, Remote};
 use super::response::{result_in, result_of};
-use super::silence::Silence;
 use super::stream::Messages;
-use super::tools::{Catalogue, Tool};
+use super::tools::{self, Catalogue, Tool};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -31,23 +35,36 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 #[derive(Debug)]
 pub(crate) struct Modern {
     core: Arc<Core>,
+    way: Way,
     revision: RwLock<Revision>,
     /// What it answered to `server/discover`.
     pub(crate) greeting: Bytes,
     tools: Catalogue,
 }
 
-/// One call in all its rounds.
-struct Call<'a> {
-    method: &'a str,
-    params: CallerParams<'a>,
-    options: &'a CallOptions,
-    silence: Arc<Silence>,
+/// How a stateless server is reached.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Http(Arc<Remote>),
+    Line(Arc<Connection>),
 }
 
 impl Modern {
-    pub(crate) fn new(core: Arc<Core>, revision: Revision, greeting: Bytes) -> Modern {
-        Modern { core, revision: RwLock::new(revision), greeting, tools: Catalogue::default() }
+    pub(crate) fn new(way: Way, revision: Revision, greeting: Bytes) -> Modern {
+        let core = Arc::clone(match &way {
+            Way::Http(remote) => &remote.core,
+            Way::Line(connection) => &connection.line.core,
+        });
+        let revision = RwLock::new(revision);
+        Modern { core, way, revision, greeting, tools: Catalogue::default() }
+    }
+
+    /// The connection, if there is one to speak of.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        match &self.way {
+            Way::Http(_) => None,
+            Way::Line(connection) => Some(connection),
+        }
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -61,8 +78,7 @@ impl Modern {
         params: &[u8],
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
-        let silence = Silence::new(options.silence.unwrap_or(self.core.limits.silence));
-        let call = Call { method, params: CallerParams::parse(params)?, options, silence };
+        let call = Call::new(&self.core, method, params, options)?;
         call.silence.watch(self.rounds(&call)).await
     }
 
@@ -72,18 +88,26 @@ impl Modern {
         while let Some(params) = pages.next() {
             pages.take(&self.call("tools/list", &params, &CallOptions::new()).await?)?;
         }
-        self.tools.learn(pages.into_items())
+        match &self.way {
+            Way::Http(_) => self.tools.learn(pages.into_items()),
+            // What the annotations are for does not exist there.
+            Way::Line(_) => tools::read(pages.into_items()),
+        }
     }
 
     /// Opens the stream of a `subscriptions/listen`.
-    pub(crate) async fn open_stream(&self, params: &[u8]) -> Result<(Id, Messages), ClientError> {
-        let options = CallOptions::new();
-        let params = CallerParams::parse(params)?;
-        let silence = Silence::new(self.core.limits.silence);
-        let call = Call { method: "subscriptions/listen", params, options: &options, silence };
+    pub(crate) async fn open_stream(&self, call: &Call<'_>) -> Result<(Id, Source), ClientError> {
         let id = self.core.next_id();
-        match call.silence.watch(self.send(&call, &id, &Retry::default())).await?.content {
-            Content::Events(messages) => Ok((id, *messages)),
+        let body = self.body(call, &id, &Retry::default());
+        let remote = match &self.way {
+            Way::Http(remote) => remote,
+            Way::Line(connection) => {
+                let sent = connection.line.send(call, &id, body, Keeping::Subscriptions).await?;
+                return Ok((id, Source::Line(sent)));
+            }
+        };
+        match self.post(remote, call, body).await?.content {
+            Content::Events(messages) => Ok((id, Source::Stream(messages))),
             Content::Refused(refused) => Err(refused.into()),
             Content::Json(body) => {
                 result_in(&body, &id)?;
@@ -91,6 +115,10 @@ impl Modern {
             }
             Content::Nothing => Err(unanswered()),
         }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
     async fn rounds(&self, call: &Call<'_>) -> Result<Bytes, ClientError> {
@@ -103,7 +131,7 @@ impl Modern {
             }
             match InputRequired::read(call.method, &result, limits.server_requests)? {
                 None => return Ok(result),
-                Some(input) => retry = input.answer(self.handler(call), &call.silence).await?,
+                Some(input) => retry = input.answer(call.handler(), &call.silence).await?,
             }
         }
         Err(ClientError::TooManyRounds(limits.rounds))
@@ -145,17 +173,24 @@ impl Modern {
     /// One request and its answer.
     async fn exchange(&self, call: &Call<'_>, retry: &Retry) -> Result<Bytes, ClientError> {
         let id = self.core.next_id();
-        let reply = self.send(call, &id, retry).await?;
+        let body = self.body(call, &id, retry);
+        let remote = match &self.way {
+            Way::Http(remote) => remote,
+            Way::Line(connection) => {
+                return result_of(&connection.line.call(call, &id, body).await?);
+            }
+        };
+        let reply = self.post(remote, call, body).await?;
         call.silence.heard();
         match reply.content {
             Content::Json(body) => result_in(&body, &id),
-            Content::Events(messages) => self.follow(call, &id, *messages).await,
+            Content::Events(messages) => follow(call, &id, *messages).await,
             Content::Refused(refused) => Err(refused.into()),
             Content::Nothing => Err(unanswered()),
         }
     }
 
-    async fn send(&self, call: &Call<'_>, id: &Id, retry: &Retry) -> Result<Reply, ClientError> {
+    fn body(&self, call: &Call<'_>, id: &Id, retry: &Retry) -> Bytes {
         let core = &self.core;
         let meta = Meta {
             revision: self.revision(),
@@ -163,17 +198,24 @@ impl Modern {
             info: &core.info,
             log_level: call.options.log_level,
         };
-        let token = call.options.progress.is_some().then_some(id);
-        let params = call.params.modern(&meta, token, retry);
-        let headers = self.headers(meta.revision, call)?;
-        let body = encode::request(id, call.method, Some(&params));
-        core.exchange.post(&core.url, &headers, body).await
+        let params = call.params.modern(&meta, id, &call.options.progress, retry);
+        encode::request(id, call.method, Some(&params))
+    }
+
+    async fn post(
+        &self,
+        remote: &Remote,
+        call: &Call<'_>,
+        body: Bytes,
+    ) -> Result<Reply, ClientError> {
+        let headers = self.headers(remote, call)?;
+        remote.exchange.post(&remote.url, &headers, body).await
     }
 
     /// The routing headers, which repeat parts of the body.
-    fn headers(&self, revision: Revision, call: &Call<'_>) -> Result<HeaderMap, ClientError> {
-        let mut headers = self.core.headers.clone();
-        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+    fn headers(&self, remote: &Remote, call: &Call<'_>) -> Result<HeaderMap, ClientError> {
+        let mut headers = remote.headers.clone();
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(self.revision().as_str()));
         headers.insert(METHOD, header_value(call.method)?);
         let Some(member) = required_name(call.method) else { return Ok(headers) };
         let member = match member {
@@ -196,36 +238,25 @@ impl Modern {
         }
         Ok(headers)
     }
+}
 
-    async fn follow(
-        &self,
-        call: &Call<'_>,
-        id: &Id,
-        mut messages: Messages,
-    ) -> Result<Bytes, ClientError> {
-        let progress = Progress::of(call.options, &call.params, id);
-        while let Some(message) = messages.next().await? {
-            call.silence.heard();
-            match message {
-                Message::Response(response) if response.id == *id => {
-                    messages.release();
-                    return result_of(&response);
-                }
-                Message::Notification(Notification { method, params })
-                    if !progress.as_ref().is_some_and(|mine| mine.takes(&method, &params)) =>
-                {
-                    self.handler(call).notification(&method, params.raw()).await;
-                }
-                Message::Notification(_) => {}
-                _ => return Err(ClientError::protocol("it sent something else than our answer")),
+/// Reads a call's stream to its answer.
+async fn follow(call: &Call<'_>, id: &Id, mut messages: Messages) -> Result<Bytes, ClientError> {
+    let progress = Progress::of(call, id);
+    while let Some(message) = messages.next().await? {
+        call.silence.heard();
+        match message {
+            Message::Response(response) if response.id == *id => {
+                messages.release();
+                return result_of(&response);
             }
+            Message::Notification(notification) => {
+                call.hear(ServerNotification::from(notification), progress.as_ref()).await;
+            }
+            _ => return Err(ClientError::protocol("it sent something else than our answer")),
         }
-        Err(ClientError::Interrupted)
     }
-
-    fn handler<'a>(&'a self, call: &'a Call<'_>) -> &'a Handler {
-        call.options.handler.as_ref().unwrap_or(&self.core.handler)
-    }
+    Err(ClientError::Interrupted)
 }
 
 /// The versions a server names, those known and all as it wrote them, in a `server/discover` result

@@ -12,15 +12,26 @@ use super::handler::{ClientHandler, Handler};
 /// Settings of one call. The default suits most calls.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
-    pub(crate) progress: Option<ProgressSink>,
+    pub(crate) progress: ProgressWish,
     pub(crate) handler: Option<Handler>,
+    pub(crate) caller: Option<u128>,
     pub(crate) silence: Option<Duration>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) capabilities: Option<Bytes>,
     pub(crate) hand_back_input: bool,
 }
 
-/// Who hears of progress.
+/// Whether a call asks for progress, and who hears of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum ProgressWish {
+    #[default]
+    None,
+    Sink(ProgressSink),
+    /// The call's handler, like of everything else.
+    Handler,
+}
+
+/// A function that hears of progress.
 #[derive(Clone)]
 pub(crate) struct ProgressSink(pub(crate) Arc<dyn Fn(Bytes) + Send + Sync>);
 
@@ -35,15 +46,36 @@ impl CallOptions {
     /// `_meta` is kept; without one the client makes one up.
     #[must_use]
     pub fn on_progress(mut self, sink: impl Fn(Bytes) + Send + Sync + 'static) -> CallOptions {
-        self.progress = Some(ProgressSink(Arc::new(sink)));
+        self.progress = ProgressWish::Sink(ProgressSink(Arc::new(sink)));
         self
     }
 
-    /// Lets another handler than the client's own answer and hear what belongs to this call. (Over
-    /// HTTP+SSE nothing but progress is known to belong to a call.)
+    /// Asks for progress and hands the notifications to the handler, like any other notification of
+    /// the call and all of them before its result. The token is the client's own: one in the call's
+    /// `_meta` is not sent, and the notifications carry ours.
+    #[must_use]
+    pub fn progress_to_handler(mut self) -> CallOptions {
+        self.progress = ProgressWish::Handler;
+        self
+    }
+
+    /// Lets another handler than the client's own answer and hear what belongs to this call.
+    ///
+    /// On a stream that many calls share (lines, HTTP+SSE, the standing stream of a session) a
+    /// request or log message of the server does not say which call it belongs to. If all calls with
+    /// handlers of their own that are under way have the same [`caller`](Self::caller), or there is
+    /// only one such call, it goes to the newest of them; otherwise to the client's own handler.
     #[must_use]
     pub fn handler(mut self, handler: impl ClientHandler) -> CallOptions {
         self.handler = Some(Handler::new(handler));
+        self
+    }
+
+    /// On whose behalf the call is made. What the server asks or says without naming a call never
+    /// reaches a call of another caller. A call without this has a caller of its own.
+    #[must_use]
+    pub fn caller(mut self, key: u128) -> CallOptions {
+        self.caller = Some(key);
         self
     }
 
@@ -75,6 +107,12 @@ impl CallOptions {
     pub fn hand_back_input_requests(mut self) -> CallOptions {
         self.hand_back_input = true;
         self
+    }
+}
+
+impl ProgressWish {
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, ProgressWish::None)
     }
 }
 

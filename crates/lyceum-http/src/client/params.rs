@@ -6,6 +6,7 @@ use bytes::Bytes;
 use lyceum_wire::{Id, LogLevel, Object, Revision, Writer};
 
 use super::error::ClientError;
+use super::options::ProgressWish;
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -63,26 +64,33 @@ impl<'a> CallerParams<'a> {
     }
 
     /// The params of a legacy request that asks for progress.
-    pub(crate) fn legacy(&self, token: &Id) -> Bytes {
+    pub(crate) fn legacy(&self, id: &Id, progress: &ProgressWish) -> Bytes {
         let mut meta = Writer::new();
-        for (name, value) in self.meta.iter() {
+        for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress)) {
             meta.raw(name, value);
         }
-        self.add_token(&mut meta, Some(token));
+        self.add_token(&mut meta, id, progress);
         self.with_meta(meta, &Retry::default())
     }
 
     /// The params of a modern request.
-    pub(crate) fn modern(&self, ours: &Meta<'_>, token: Option<&Id>, retry: &Retry) -> Bytes {
+    pub(crate) fn modern(
+        &self,
+        ours: &Meta<'_>,
+        id: &Id,
+        progress: &ProgressWish,
+        retry: &Retry,
+    ) -> Bytes {
         let mut meta = Writer::new();
         // These keys belong to each hop: a caller's own are not ours to pass on.
         let hop = [META_VERSION, META_CAPABILITIES, META_INFO];
         for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(name)) {
-            if name != META_LOG_LEVEL || ours.log_level.is_none() {
+            let level = name == META_LOG_LEVEL && ours.log_level.is_some();
+            if !level && !replaced(name, progress) {
                 meta.raw(name, value);
             }
         }
-        self.add_token(&mut meta, token);
+        self.add_token(&mut meta, id, progress);
         meta.text(META_VERSION, ours.revision.as_str());
         meta.raw(META_CAPABILITIES, ours.capabilities);
         meta.raw(META_INFO, ours.info);
@@ -92,9 +100,14 @@ impl<'a> CallerParams<'a> {
         self.with_meta(meta, retry)
     }
 
-    fn add_token(&self, meta: &mut Writer, token: Option<&Id>) {
-        if let (Some(token), None) = (token, self.progress_token()) {
-            meta.raw(PROGRESS_TOKEN, token.as_bytes());
+    fn add_token(&self, meta: &mut Writer, id: &Id, progress: &ProgressWish) {
+        let ours = match progress {
+            ProgressWish::None => false,
+            ProgressWish::Sink(_) => self.progress_token().is_none(),
+            ProgressWish::Handler => true,
+        };
+        if ours {
+            meta.raw(PROGRESS_TOKEN, id.as_bytes());
         }
     }
 
@@ -118,20 +131,29 @@ impl<'a> CallerParams<'a> {
     }
 }
 
+/// Whether a member of the caller's `_meta` gives way to a progress token of ours.
+fn replaced(name: &str, progress: &ProgressWish) -> bool {
+    name == PROGRESS_TOKEN && matches!(progress, ProgressWish::Handler)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::options::CallOptions;
 
-    fn modern(raw: &str, token: Option<u64>, retry: &Retry) -> String {
+    fn sink() -> ProgressWish {
+        CallOptions::new().on_progress(|_| {}).progress
+    }
+
+    fn modern(raw: &str, progress: ProgressWish, retry: &Retry) -> String {
         let meta = Meta {
             revision: Revision::V2026_07_28,
             capabilities: b"{}",
             info: b"{}",
             log_level: None,
         };
-        let token = token.map(Id::number);
         let params = CallerParams::parse(raw.as_bytes()).unwrap();
-        let params = params.modern(&meta, token.as_ref(), retry);
+        let params = params.modern(&meta, &Id::number(7), &progress, retry);
         let ours = concat!(
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
             r#""io.modelcontextprotocol/clientCapabilities":{},"#,
@@ -143,21 +165,26 @@ mod tests {
     #[test]
     fn a_modern_request_carries_our_meta_and_everything_else_untouched() {
         let fresh = Retry::default();
-        for (raw, token, expected) in [
-            ("", None, r#"{"_meta":{OURS}}"#),
-            (r#"{"x":[1, 2.0]}"#, Some(7), r#"{"x":[1, 2.0],"_meta":{"progressToken":7,OURS}}"#),
+        for (raw, progress, expected) in [
+            ("", ProgressWish::None, r#"{"_meta":{OURS}}"#),
+            (r#"{"x":[1, 2.0]}"#, sink(), r#"{"x":[1, 2.0],"_meta":{"progressToken":7,OURS}}"#),
             (
                 r#"{"_meta":{"progressToken":"t","traceparent":"00-1"},"name":"a"}"#,
-                Some(7),
+                sink(),
                 r#"{"name":"a","_meta":{"progressToken":"t","traceparent":"00-1",OURS}}"#,
             ),
             (
+                r#"{"_meta":{"progressToken":"t","traceparent":"00-1"},"name":"a"}"#,
+                ProgressWish::Handler,
+                r#"{"name":"a","_meta":{"traceparent":"00-1","progressToken":7,OURS}}"#,
+            ),
+            (
                 r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"1999","io.modelcontextprotocol/other":1}}"#,
-                None,
+                ProgressWish::None,
                 r#"{"_meta":{"io.modelcontextprotocol/other":1,OURS}}"#,
             ),
         ] {
-            assert_eq!(modern(raw, token, &fresh), expected, "{raw}");
+            assert_eq!(modern(raw, progress, &fresh), expected, "{raw}");
         }
     }
 
@@ -180,19 +207,21 @@ mod tests {
                 r#"{"name":"a","requestState":"\u0041","_meta":{OURS}}"#,
             ),
         ] {
-            assert_eq!(modern(raw, None, &retry), expected);
+            assert_eq!(modern(raw, ProgressWish::None, &retry), expected);
         }
     }
 
     #[test]
     fn a_legacy_request_only_gains_a_progress_token() {
-        let legacy =
-            |raw: &str| CallerParams::parse(raw.as_bytes()).unwrap().legacy(&Id::number(3));
-        assert_eq!(legacy(r#"{"a":1}"#), r#"{"a":1,"_meta":{"progressToken":3}}"#);
-        assert_eq!(
-            legacy(r#"{"_meta":{"x":1,"progressToken":"t"}}"#),
-            r#"{"_meta":{"x":1,"progressToken":"t"}}"#
-        );
+        let given = r#"{"_meta":{"x":1,"progressToken":"t"}}"#;
+        for (raw, progress, expected) in [
+            (r#"{"a":1}"#, sink(), r#"{"a":1,"_meta":{"progressToken":3}}"#),
+            (given, sink(), given),
+            (given, ProgressWish::Handler, r#"{"_meta":{"x":1,"progressToken":3}}"#),
+        ] {
+            let params = CallerParams::parse(raw.as_bytes()).unwrap();
+            assert_eq!(params.legacy(&Id::number(3), &progress), expected, "{raw}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Peer {
         self.call_with("tools/call", params.finish(), options).await
     }
 
-    /// Sends a notification. Modern servers take none over HTTP.
+    /// Sends a notification. Modern servers take none.
     pub async fn notify(&self, method: &str, params: impl AsRef<[u8]>) -> Result<(), ClientError> {
         match &self.0.wire {
             Wire::Legacy(legacy) => legacy.notify(method, params.as_ref()).await,
@@ -156,11 +156,38 @@ impl Peer {
         Some(greeting.slice_ref(capabilities.as_bytes()))
     }
 
-    /// Ends the session of a legacy server; a modern server has none. Calls of other clones fail
-    /// from then on. A peer that is merely dropped leaves its session to expire.
+    /// Whether the connection is no more: lines or an HTTP+SSE stream that ended, a session whose
+    /// server stays unreachable, a peer that was closed. Calls over lines fail from then on; over
+    /// HTTP the next call still tries again. A modern server over HTTP has no connection to lose.
+    pub fn is_closed(&self) -> bool {
+        match &self.0.wire {
+            Wire::Modern(modern) => modern.connection().is_some_and(|it| it.line.life.is_over()),
+            Wire::Legacy(legacy) => legacy.is_closed(),
+        }
+    }
+
+    /// Waits until the connection is no more, if that ever happens.
+    pub async fn closed(&self) {
+        match &self.0.wire {
+            Wire::Modern(modern) => match modern.connection() {
+                Some(connection) => connection.line.life.over().await,
+                None => std::future::pending().await,
+            },
+            Wire::Legacy(legacy) => legacy.closed().await,
+        }
+    }
+
+    /// Ends the session of a legacy server, or the connection over lines; otherwise there is nothing
+    /// to end. Calls of other clones fail from then on. A peer that is merely dropped leaves its
+    /// session to expire.
     pub async fn close(self) {
-        if let Wire::Legacy(legacy) = &self.0.wire {
-            legacy.close().await;
+        match &self.0.wire {
+            Wire::Modern(modern) => {
+                if let Some(connection) = modern.connection() {
+                    connection.close().await;
+                }
+            }
+            Wire::Legacy(legacy) => legacy.close().await,
         }
     }
 

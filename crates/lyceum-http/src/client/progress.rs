@@ -1,57 +1,72 @@
-//! [`Progress`]: hands a call's progress notifications to whoever asked for them.
+//! Progress: which token a call has, and who hears of it.
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Object, Params};
+use lyceum_wire::{Id, Object};
 
-use super::options::{CallOptions, ProgressSink};
-use super::params::CallerParams;
+use super::call::Call;
+use super::handler::ServerNotification;
+use super::options::{ProgressSink, ProgressWish};
 
-/// A call that wants to hear of its progress.
-#[derive(Clone, Debug)]
+const METHOD: &str = "notifications/progress";
+
+/// The token of a call that wants to hear of its progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// The id of the request, so that no two calls of this client share one.
+    Id,
+    /// The caller's own, as raw JSON.
+    Given(Bytes),
+}
+
+/// A call whose progress goes to a sink of its own.
+#[derive(Debug)]
 pub(crate) struct Progress {
     /// The token's raw JSON.
     token: Bytes,
     sink: ProgressSink,
 }
 
+impl Token {
+    /// None if the call does not want to hear of progress.
+    pub(crate) fn of(call: &Call<'_>) -> Option<Token> {
+        match (&call.options.progress, call.params.progress_token()) {
+            (ProgressWish::None, _) => None,
+            (ProgressWish::Sink(_), Some(given)) => {
+                Some(Token::Given(Bytes::copy_from_slice(given.as_bytes())))
+            }
+            (ProgressWish::Sink(_) | ProgressWish::Handler, _) => Some(Token::Id),
+        }
+    }
+}
+
 impl Progress {
-    /// None if the call does not want to hear of progress. Its token is the caller's own or, without
-    /// one, the id of the request.
-    pub(crate) fn of(
-        options: &CallOptions,
-        params: &CallerParams<'_>,
-        id: &Id,
-    ) -> Option<Progress> {
-        let sink = options.progress.clone()?;
-        let own = params.progress_token().unwrap_or(id.as_str());
-        Some(Progress { token: Bytes::copy_from_slice(own.as_bytes()), sink })
+    /// None if the call has no sink.
+    pub(crate) fn of(call: &Call<'_>, id: &Id) -> Option<Progress> {
+        let ProgressWish::Sink(sink) = &call.options.progress else { return None };
+        let token = match Token::of(call)? {
+            Token::Id => Bytes::copy_from_slice(id.as_bytes()),
+            Token::Given(token) => token,
+        };
+        Some(Progress { token, sink: sink.clone() })
     }
 
     /// Hands on a progress notification of this call; false if it is anything else.
-    pub(crate) fn takes(&self, method: &str, params: &Params) -> bool {
-        let mine = self.is_about(method, params);
+    pub(crate) fn takes(&self, note: &ServerNotification) -> bool {
+        let Some(params) = &note.params else { return false };
+        let mine = token_in(&note.method, Some(params)).is_some_and(|token| token == self.token);
         if mine {
-            self.pass_on(params);
+            (self.sink.0)(params.clone());
         }
         mine
-    }
-
-    /// Whether a notification is about the progress of this call.
-    pub(crate) fn is_about(&self, method: &str, params: &Params) -> bool {
-        token(method, params).is_some_and(|token| token == self.token)
-    }
-
-    pub(crate) fn pass_on(&self, params: &Params) {
-        (self.sink.0)(params.raw().unwrap_or_default());
     }
 }
 
 /// The raw token of a progress notification; None for any other notification.
-fn token(method: &str, params: &Params) -> Option<Bytes> {
-    if method != "notifications/progress" {
+pub(crate) fn token_in(method: &str, params: Option<&Bytes>) -> Option<Bytes> {
+    if method != METHOD {
         return None;
     }
-    let params = params.raw()?;
-    let token = Object::parse(&params).ok()?.get("progressToken")?;
+    let params = params?;
+    let token = Object::parse(params).ok()?.get("progressToken")?;
     Some(params.slice_ref(token.as_bytes()))
 }

@@ -31,13 +31,22 @@ pub(crate) fn result_of(response: &Response) -> Result<Bytes, ClientError> {
 
 /// The error object of a JSON-RPC message, read leniently: refusals often have no id, or `null`.
 pub(crate) fn error_in(body: &[u8]) -> Option<RpcError> {
+    read_error(error_object(body)?.as_bytes()).ok()
+}
+
+/// The same, as raw JSON.
+pub(crate) fn raw_error_in(body: &Bytes) -> Option<Bytes> {
+    error_object(body).map(|error| body.slice_ref(error.as_bytes()))
+}
+
+fn error_object(body: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]
     struct Refusal<'a> {
         #[serde(borrow)]
         error: &'a RawValue,
     }
     let refusal: Refusal<'_> = serde_json::from_slice(body).ok()?;
-    read_error(refusal.error.get().as_bytes()).ok()
+    Some(refusal.error.get())
 }
 
 /// Reads a JSON-RPC error object.

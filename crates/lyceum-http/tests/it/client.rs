@@ -1,5 +1,7 @@
 //! The client against scripted servers: what it sends byte by byte, and what it makes of answers.
 
+// Whose business a message is that names no call.
+mod attribution;
 // What a hostile or broken server can and cannot make the client do.
 mod bounds;
 // Our own endpoint.
@@ -8,8 +10,12 @@ mod endpoint;
 mod http_sse;
 // Servers with sessions.
 mod legacy;
+// Servers over two byte streams.
+mod lines;
 // Stateless servers.
 mod modern;
+// The server's end of two byte streams.
+mod pipe;
 // A server that plays a script.
 mod script;
 
@@ -49,6 +55,22 @@ struct Echo(Arc<Mutex<Vec<String>>>);
 impl Echo {
     fn heard(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
+    }
+}
+
+/// The same, but says by its name who answered. The undecided one never answers.
+struct Named(&'static str, Echo);
+
+impl ClientHandler for Named {
+    async fn request(&self, _: ServerRequest) -> Result<Bytes, RpcError> {
+        if self.0 == "undecided" {
+            std::future::pending::<()>().await;
+        }
+        Ok(format!(r#"{{"by":"{}"}}"#, self.0).into())
+    }
+
+    async fn notification(&self, notification: ServerNotification) {
+        ClientHandler::notification(&self.1, notification).await;
     }
 }
 

@@ -5,30 +5,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::{Revision, encode};
+use lyceum_wire::encode;
 
-use super::handshake;
-use super::link::{CancelOnDrop, Link};
-use super::pending::{Pending, Waiting};
-use super::task::Task;
-use super::traffic::{Answering, Traffic};
-use super::{Call, Failure};
-use crate::client::core::Core;
+use super::link::Link;
+use super::{Failure, Greeting, handshake};
+use crate::client::call::Call;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
 use crate::client::exchange::Content;
+use crate::client::life::{End, Life};
+use crate::client::mailbox::Keeping;
 use crate::client::options::CallOptions;
-use crate::client::params::CallerParams;
+use crate::client::pending::Pending;
+use crate::client::post::{CancelOnDrop, Post};
+use crate::client::remote::Remote;
 use crate::client::response::result_of;
 use crate::client::silence::Silence;
 use crate::client::stream::Messages;
+use crate::client::task::Task;
+use crate::client::traffic::{Answering, Traffic};
 
 /// One session: it lives as long as its stream.
 #[derive(Debug)]
 pub(crate) struct HttpSse {
     stream: Stream,
-    pub(crate) revision: Revision,
-    pub(crate) greeting: Bytes,
+    pub(super) greeting: Greeting,
 }
 
 /// The stream and the endpoint that belongs to it.
@@ -36,25 +37,22 @@ pub(crate) struct HttpSse {
 struct Stream {
     link: Arc<Link>,
     pending: Arc<Pending>,
+    life: Arc<Life>,
     reader: Task,
 }
 
 impl HttpSse {
-    pub(crate) async fn open(core: &Arc<Core>) -> Result<HttpSse, ClientError> {
+    pub(crate) async fn open(remote: &Arc<Remote>) -> Result<HttpSse, ClientError> {
+        let core = &remote.core;
         let opening = Silence::new(core.limits.probe);
-        let stream = opening.watch(Stream::open(core)).await?;
+        let stream = opening.watch(Stream::open(remote)).await?;
         let params = handshake::params(core)?;
-        let call = Call {
-            method: handshake::METHOD,
-            raw: &params,
-            params: CallerParams::parse(&params)?,
-            options: &CallOptions::new(),
-            silence: Silence::new(core.limits.silence),
-        };
-        let greeting = call.silence.watch(async { Ok(stream.call(&call).await?) }).await?;
-        let revision = handshake::accept(core, &greeting)?;
+        let options = CallOptions::new();
+        let hello = Call::new(core, handshake::METHOD, &params, &options)?;
+        let raw = hello.silence.watch(async { Ok(stream.call(&hello).await?) }).await?;
+        let revision = handshake::accept(core, &raw)?;
         stream.link.tell(handshake::initialized()).await?;
-        Ok(HttpSse { stream, revision, greeting })
+        Ok(HttpSse { stream, greeting: Greeting { revision, raw } })
     }
 
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
@@ -65,15 +63,20 @@ impl HttpSse {
         &self.stream.link
     }
 
+    pub(crate) fn life(&self) -> &Life {
+        &self.stream.life
+    }
+
     pub(crate) fn close(&self) {
         self.stream.reader.stop();
+        self.stream.life.end(End::Closed);
         self.stream.pending.end();
     }
 }
 
 impl Stream {
-    async fn open(core: &Arc<Core>) -> Result<Stream, ClientError> {
-        let reply = core.exchange.get_events(&core.url, &core.headers).await?;
+    async fn open(remote: &Arc<Remote>) -> Result<Stream, ClientError> {
+        let reply = remote.exchange.get_events(&remote.url, &remote.headers).await?;
         let mut messages = match reply.content {
             Content::Events(messages) => *messages,
             Content::Refused(refused) => return Err(refused.into()),
@@ -85,19 +88,20 @@ impl Stream {
             Some(event) if event.name == "endpoint" => event.data,
             _ => return Err(ClientError::protocol("its stream does not start with an endpoint")),
         };
-        let endpoint = endpoint::resolve(&core.url, &String::from_utf8_lossy(&named))?;
-        let link = Arc::new(Link::new(core, endpoint));
-        let pending = Arc::new(Pending::new(core.limits.pending));
-        let reader = Task::spawn(read(messages, Arc::clone(&link), Arc::clone(&pending)));
-        Ok(Stream { link, pending, reader })
+        let endpoint = endpoint::resolve(&remote.url, &String::from_utf8_lossy(&named))?;
+        let link = Arc::new(Link::new(remote, endpoint));
+        let pending = Arc::new(Pending::new(remote.core.limits.pending));
+        let life = Arc::new(Life::new());
+        let read = read(messages, Arc::clone(&link), Arc::clone(&pending), Arc::clone(&life));
+        Ok(Stream { link, pending, life, reader: Task::spawn(read) })
     }
 
     async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
-        let id = self.link.core.next_id();
-        let body = encode::request(&id, call.method, call.params_with(&id).as_deref());
-        let waiting = Waiting::of(call, &id);
-        let Some(answer) = self.pending.enter(&id, waiting)? else { return Err(Failure::Gone) };
-        let mut cancel = CancelOnDrop::new(&self.link, &id);
+        let id = call.core.next_id();
+        let body = encode::request(&id, call.method, call.legacy_params(&id).as_deref());
+        let place = self.pending.enter(&id, call, Keeping::Calls)?;
+        let Some(place) = place else { return Err(Failure::Gone) };
+        let mut cancel = CancelOnDrop::new(Post::Link(Arc::clone(&self.link)), &id);
         if call.method == handshake::METHOD {
             cancel.disarm();
         }
@@ -115,24 +119,25 @@ impl Stream {
             Err(error) => return Err(error.into()),
         }
         call.silence.heard();
-        let response = answer.wait().await?;
+        let response = place.wait(call, &id).await.ok_or(ClientError::Interrupted)?;
         cancel.disarm();
         Ok(result_of(&response)?)
     }
 }
 
 /// Reads the stream until it ends, and wakes whoever waits for what it brings.
-async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>) {
-    let mut traffic = Traffic::new(&link, &Arc::<Answering>::default());
-    loop {
+async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, life: Arc<Life>) {
+    let mut traffic = Traffic::new(Post::Link(link), &Arc::<Answering>::default());
+    let why = loop {
         match messages.next().await {
             Ok(Some(message)) => pending.take(message, &mut traffic).await,
-            Ok(None) => break,
+            Ok(None) => break End::HungUp,
             Err(error) => {
                 tracing::warn!(%error, "lost the session's stream");
-                break;
+                break End::Failed(error.to_string().into());
             }
         }
-    }
+    };
+    life.end(why);
     pending.end();
 }

@@ -1,33 +1,31 @@
 //! [`Link`]: where a legacy session's messages are posted, and with which headers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
-use lyceum_wire::{Id, Revision, encode};
+use lyceum_wire::Revision;
 
-use crate::client::core::{Core, PROTOCOL_VERSION};
 use crate::client::error::ClientError;
 use crate::client::exchange::{Content, LAST_EVENT_ID, Refused, Reply};
+use crate::client::post::PARTING;
+use crate::client::remote::{PROTOCOL_VERSION, Remote};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// How long a goodbye may take.
-const PARTING: Duration = Duration::from_secs(5);
 
 /// The way to one session.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) core: Arc<Core>,
+    pub(crate) remote: Arc<Remote>,
     url: Uri,
     headers: HeaderMap,
 }
 
 impl Link {
     /// Before there is a session.
-    pub(crate) fn new(core: &Arc<Core>, url: Uri) -> Link {
-        Link { core: Arc::clone(core), url, headers: core.headers.clone() }
+    pub(crate) fn new(remote: &Arc<Remote>, url: Uri) -> Link {
+        Link { remote: Arc::clone(remote), url, headers: remote.headers.clone() }
     }
 
     /// The link after the handshake: with the session id the server gave, if it gave one, and the
@@ -48,7 +46,7 @@ impl Link {
     }
 
     pub(crate) async fn post(&self, body: Bytes) -> Result<Reply, ClientError> {
-        self.core.exchange.post(&self.url, &self.headers, body).await
+        self.remote.exchange.post(&self.url, &self.headers, body).await
     }
 
     /// Posts a notification or response, which gets no answer.
@@ -68,7 +66,7 @@ impl Link {
                 .map_err(|_| ClientError::protocol("it gave an event an id no header can carry"))?;
             headers.insert(LAST_EVENT_ID, last);
         }
-        self.core.exchange.get_events(&self.url, &headers).await
+        self.remote.exchange.get_events(&self.url, &headers).await
     }
 
     /// Whether a refusal means that the session is no more.
@@ -79,47 +77,10 @@ impl Link {
     /// Ends the session, if the server lets clients do that.
     pub(crate) async fn end(&self) {
         if self.has_session() {
-            let ended = self.core.exchange.delete(&self.url, &self.headers);
+            let ended = self.remote.exchange.delete(&self.url, &self.headers);
             if let Ok(Err(error)) = tokio::time::timeout(PARTING, ended).await {
                 tracing::debug!(%error, "could not end a session");
             }
         }
-    }
-}
-
-/// Tells the server that a request is no longer wanted, unless it is disarmed before it is dropped:
-/// in the legacy eras a lost connection means nothing.
-#[derive(Debug)]
-pub(crate) struct CancelOnDrop {
-    link: Arc<Link>,
-    id: Id,
-    armed: bool,
-}
-
-impl CancelOnDrop {
-    pub(crate) fn new(link: &Arc<Link>, id: &Id) -> CancelOnDrop {
-        CancelOnDrop { link: Arc::clone(link), id: id.clone(), armed: true }
-    }
-
-    /// The request has ended, or never began.
-    pub(crate) fn disarm(&mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if !self.armed {
-            return;
-        }
-        let params = format!(r#"{{"requestId":{},"reason":"the caller gave up"}}"#, self.id);
-        let body = encode::notification("notifications/cancelled", Some(params.as_bytes()));
-        let link = Arc::clone(&self.link);
-        runtime.spawn(async move {
-            if let Ok(Err(error)) = tokio::time::timeout(PARTING, link.tell(body)).await {
-                tracing::debug!(%error, "could not cancel a request");
-            }
-        });
     }
 }

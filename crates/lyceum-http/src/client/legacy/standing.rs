@@ -5,22 +5,25 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::link::Link;
-use super::pending::Pending;
 use super::position::Position;
-use super::traffic::Traffic;
 use crate::client::error::ClientError;
 use crate::client::exchange::Content;
+use crate::client::life::{End, Life};
+use crate::client::pending::Pending;
 use crate::client::stream::Messages;
+use crate::client::traffic::Traffic;
 
 /// Listens as long as the server lets us; comes back after interruptions. `opened` hears of the
-/// server's first answer.
+/// server's first answer, and `life` ends when it cannot be reached again and again.
 pub(crate) async fn listen(
     link: Arc<Link>,
     mut traffic: Traffic,
     pending: Arc<Pending>,
+    life: Arc<Life>,
     opened: oneshot::Sender<()>,
 ) {
     let mut opened = Some(opened);
+    let mut n_failures = 0;
     let mut position = Position::default();
     loop {
         let reply = link.get(position.last_event_id()).await;
@@ -28,6 +31,7 @@ pub(crate) async fn listen(
         opened.take().map(|opened| opened.send(()));
         match reply.map(|reply| reply.content) {
             Ok(Content::Events(messages)) => {
+                n_failures = 0;
                 let ended = follow(*messages, &mut traffic, &pending, &mut position).await;
                 if let Err(error) = ended {
                     tracing::warn!(%error, "gave up the session's stream");
@@ -40,7 +44,10 @@ pub(crate) async fn listen(
                 return;
             }
             Ok(Content::Nothing | Content::Json(_)) => return,
-            Ok(Content::Refused(_)) | Err(_) => {}
+            Ok(Content::Refused(_)) | Err(_) => n_failures += 1,
+        }
+        if n_failures > link.remote.core.limits.resumes {
+            life.end(End::Failed("the server cannot be reached".into()));
         }
         position.wait().await;
     }

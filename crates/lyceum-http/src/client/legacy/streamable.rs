@@ -4,24 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Revision, encode};
+use lyceum_wire::{Id, encode};
 use tokio::sync::oneshot;
 
-use super::handshake;
-use super::link::{CancelOnDrop, Link};
-use super::pending::{Pending, Waiting};
+use super::link::Link;
 use super::position::Position;
-use super::standing;
-use super::task::Task;
-use super::traffic::{Answering, Traffic};
-use super::{Call, Failure};
-use crate::client::core::Core;
+use super::{Failure, Greeting, handshake, standing};
+use crate::client::call::Call;
 use crate::client::error::ClientError;
 use crate::client::exchange::{Content, Refused};
+use crate::client::life::{End, Life};
+use crate::client::mailbox::Keeping;
+use crate::client::pending::Pending;
+use crate::client::post::{CancelOnDrop, Post};
 use crate::client::progress::Progress;
+use crate::client::remote::Remote;
 use crate::client::response::{result_in, result_of};
 use crate::client::silence::Silence;
 use crate::client::stream::Messages;
+use crate::client::task::Task;
+use crate::client::traffic::{Answering, Traffic};
 
 /// How long a new session waits for its standing stream.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -30,8 +32,9 @@ const NOTICE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Streamable {
     pub(crate) link: Arc<Link>,
-    pub(crate) revision: Revision,
-    pub(crate) greeting: Bytes,
+    pub(super) greeting: Greeting,
+    /// Ends when the server stays unreachable.
+    pub(crate) life: Arc<Life>,
     answering: Arc<Answering>,
     /// For what comes on the standing stream although it belongs to a call.
     pending: Arc<Pending>,
@@ -63,44 +66,45 @@ impl From<NoSession> for ClientError {
 
 impl Streamable {
     /// Shakes hands.
-    pub(crate) async fn open(core: &Arc<Core>) -> Result<Streamable, NoSession> {
-        let link = Link::new(core, core.url.clone());
+    pub(crate) async fn open(remote: &Arc<Remote>) -> Result<Streamable, NoSession> {
+        let core = &remote.core;
+        let link = Link::new(remote, remote.url.clone());
         let id = core.next_id();
         let body = encode::request(&id, handshake::METHOD, Some(&handshake::params(core)?));
         let reply = link.post(body).await?;
-        let greeting = match reply.content {
+        let raw = match reply.content {
             Content::Json(body) => result_in(&body, &id)?,
             Content::Events(messages) => first_answer(*messages, &id).await?,
             Content::Refused(refused) => return Err(NoSession::Refused(refused)),
             Content::Nothing => Err(ClientError::protocol("it did not answer initialize"))?,
         };
-        let revision = handshake::accept(core, &greeting)?;
+        let revision = handshake::accept(core, &raw)?;
         let link = Arc::new(link.established(&reply.headers, revision));
         link.tell(handshake::initialized()).await?;
         let mut session = Streamable {
             link,
-            revision,
-            greeting,
+            greeting: Greeting { revision, raw },
+            life: Arc::new(Life::new()),
             answering: Arc::default(),
             pending: Arc::new(Pending::new(core.limits.pending)),
             standing: None,
         };
-        if core.standing_stream {
+        if remote.standing_stream {
             session.stand().await;
         }
         Ok(session)
     }
 
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
-        let id = self.link.core.next_id();
-        let body = encode::request(&id, call.method, call.params_with(&id).as_deref());
-        let waiting = Waiting::of(call, &id);
-        let Some(elsewhere) = self.pending.enter(&id, waiting)? else { return Err(Failure::Gone) };
-        let mut cancel = CancelOnDrop::new(&self.link, &id);
+        let id = call.core.next_id();
+        let body = encode::request(&id, call.method, call.legacy_params(&id).as_deref());
+        let place = self.pending.enter(&id, call, Keeping::Calls)?;
+        let Some(elsewhere) = place else { return Err(Failure::Gone) };
+        let mut cancel = CancelOnDrop::new(Post::Link(Arc::clone(&self.link)), &id);
         let ended = tokio::select! {
             biased;
             ended = self.exchange(call, &id, body) => ended,
-            response = elsewhere.wait() => Ok(result_of(&response?)?),
+            Some(response) = elsewhere.wait(call, &id) => Ok(result_of(&response)?),
         };
         if ended.as_ref().err().is_none_or(Failure::is_final) {
             cancel.disarm();
@@ -112,9 +116,9 @@ impl Streamable {
     /// what it has to say unasked, it can only say there.
     async fn stand(&mut self) {
         let (opened, opening) = oneshot::channel();
-        let traffic = Traffic::new(&self.link, &self.answering);
+        let traffic = self.traffic();
         let (link, pending) = (Arc::clone(&self.link), Arc::clone(&self.pending));
-        let standing = standing::listen(link, traffic, pending, opened);
+        let standing = standing::listen(link, traffic, pending, Arc::clone(&self.life), opened);
         self.standing = Some(Task::spawn(standing));
         let _ = tokio::time::timeout(NOTICE, opening).await;
     }
@@ -124,7 +128,12 @@ impl Streamable {
         if let Some(standing) = &self.standing {
             standing.stop();
         }
+        self.life.end(End::Closed);
         self.link.end().await;
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic::new(Post::Link(Arc::clone(&self.link)), &self.answering)
     }
 
     async fn exchange(&self, call: &Call<'_>, id: &Id, body: Bytes) -> Result<Bytes, Failure> {
@@ -148,15 +157,11 @@ impl Streamable {
         id: &Id,
         mut messages: Messages,
     ) -> Result<Bytes, ClientError> {
-        let progress = Progress::of(call.options, &call.params, id);
-        let mut traffic = Traffic::new(&self.link, &self.answering).of_call(
-            call.options.handler.clone(),
-            progress,
-            &call.silence,
-        );
+        let progress = Progress::of(call, id);
+        let mut traffic = self.traffic();
         let mut position = Position::default();
         loop {
-            match next_answer(&mut messages, &mut traffic, id).await {
+            match next_answer(&mut messages, &mut traffic, call, progress.as_ref(), id).await {
                 Ok(Some(result)) => {
                     messages.release();
                     return result;
@@ -176,7 +181,7 @@ impl Streamable {
         if position.last_event_id().is_none() {
             return Err(ClientError::Interrupted);
         }
-        while position.n_fruitless() < self.link.core.limits.resumes {
+        while position.n_fruitless() < self.link.remote.core.limits.resumes {
             {
                 // We were told to be away for so long.
                 let _busy = silence.busy();
@@ -200,10 +205,12 @@ impl Streamable {
 async fn next_answer(
     messages: &mut Messages,
     traffic: &mut Traffic,
+    call: &Call<'_>,
+    progress: Option<&Progress>,
     id: &Id,
 ) -> Result<Option<Result<Bytes, ClientError>>, ClientError> {
     while let Some(message) = messages.next().await? {
-        match traffic.take(message).await {
+        match traffic.take(message, call, progress).await {
             Some(response) if response.id == *id => return Ok(Some(result_of(&response))),
             Some(response) => tracing::debug!(id = %response.id, "an answer to no request of ours"),
             None => {}

@@ -1,0 +1,224 @@
+//! [`Pending`]: calls whose answers may come on a stream that is not theirs alone.
+//!
+//! Over lines and HTTP+SSE all answers do. Over Streamable HTTP none should, but some servers send
+//! an answer, or the progress of a call, on the session's standing stream.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use lyceum_wire::{Id, Member, Message, Notification, Object, Params, Response};
+
+use super::call::Call;
+use super::error::ClientError;
+use super::handler::{Handler, ServerNotification};
+use super::mailbox::{Keeping, Letter, Mailbox};
+use super::progress::{Progress, Token, token_in};
+use super::silence::Silence;
+use super::traffic::{Audience, Traffic};
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const LOG_MESSAGE: &str = "notifications/message";
+
+/// The calls of one session that wait for their answers.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    max: usize,
+    /// By the numbers that are their ids, so the newest call has the highest. None once the stream
+    /// has ended.
+    calls: Mutex<Option<HashMap<u64, Entry>>>,
+}
+
+/// What is known about a waiting call.
+#[derive(Debug)]
+struct Entry {
+    mailbox: Arc<Mailbox>,
+    silence: Arc<Silence>,
+    token: Option<Token>,
+    /// A handler of its own, and on whose behalf it was made.
+    handler: Option<Handler>,
+    caller: Option<u128>,
+    keeping: Keeping,
+}
+
+/// A call's place; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pending: Arc<Pending>,
+    key: u64,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Pending {
+    pub(crate) fn new(max: usize) -> Pending {
+        Pending { max, calls: Mutex::new(Some(HashMap::new())) }
+    }
+
+    /// Adds a call; None if the stream has ended.
+    pub(crate) fn enter(
+        self: &Arc<Pending>,
+        id: &Id,
+        call: &Call<'_>,
+        keeping: Keeping,
+    ) -> Result<Option<Place>, ClientError> {
+        let key = number(id.as_bytes()).ok_or_else(|| ClientError::protocol("no id of ours"))?;
+        let mut calls = self.lock();
+        let Some(calls) = calls.as_mut() else { return Ok(None) };
+        if calls.len() >= self.max {
+            return Err(ClientError::TooManyCalls(self.max));
+        }
+        let mailbox = Arc::new(Mailbox::new(keeping));
+        let entry = Entry {
+            mailbox: Arc::clone(&mailbox),
+            silence: Arc::clone(&call.silence),
+            token: Token::of(call),
+            handler: call.options.handler.clone(),
+            caller: call.options.caller,
+            keeping,
+        };
+        calls.insert(key, entry);
+        Ok(Some(Place { pending: Arc::clone(self), key, mailbox }))
+    }
+
+    /// Deals with a message of a stream that brings more than one call's.
+    pub(crate) async fn take(&self, message: Message, traffic: &mut Traffic) {
+        traffic.make_room().await;
+        match message {
+            Message::Response(response) => self.answer(response),
+            Message::Request(request) => traffic.answer(request, self.audience()),
+            Message::Notification(notification) => {
+                match self.addressee(&notification) {
+                    Some(mailbox) => mailbox.put(ServerNotification::from(notification)).await,
+                    None => traffic.hear(notification).await,
+                };
+            }
+            Message::Batch(batch) => {
+                for message in batch.into_iter().flatten() {
+                    Box::pin(self.take(message, traffic)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes an error that names no request for the answer to the only call there is.
+    pub(crate) fn blame(&self, error: Bytes) {
+        let only = match &*self.lock() {
+            Some(calls) if calls.len() == 1 => calls.keys().next().copied(),
+            _ => None,
+        };
+        if let Some(key) = only {
+            self.answer(Response { id: Id::number(key), outcome: Err(error) });
+        }
+    }
+
+    /// The stream has ended: no answer will come.
+    pub(crate) fn end(&self) {
+        let calls = self.lock().take();
+        for entry in calls.into_iter().flat_map(HashMap::into_values) {
+            entry.mailbox.lose();
+        }
+    }
+
+    fn answer(&self, response: Response) {
+        let key = number(response.id.as_bytes());
+        let entry = key.and_then(|key| self.lock().as_mut()?.remove(&key));
+        match entry {
+            Some(entry) => {
+                entry.silence.heard();
+                entry.mailbox.answer(response);
+            }
+            None => tracing::debug!(id = %response.id, "an answer to no request of ours"),
+        }
+    }
+
+    /// The call a notification is about.
+    fn addressee(&self, notification: &Notification) -> Option<Arc<Mailbox>> {
+        let Notification { method, params } = notification;
+        if method == LOG_MESSAGE {
+            return self.audience()?.mailbox;
+        }
+        if let Some(key) = subscription(params) {
+            let calls = self.lock();
+            let entry = calls.as_ref()?.get(&key)?;
+            return (entry.keeping == Keeping::Subscriptions).then(|| Arc::clone(&entry.mailbox));
+        }
+        let token = token_in(method, params.raw().as_ref())?;
+        let calls = self.lock();
+        let calls = calls.as_ref()?;
+        let by_id = number(&token).and_then(|key| calls.get(&key));
+        let by_id = by_id.filter(|entry| entry.token == Some(Token::Id));
+        let given = Some(Token::Given(token));
+        let entry = by_id.or_else(|| calls.values().find(|entry| entry.token == given))?;
+        entry.silence.heard();
+        Some(Arc::clone(&entry.mailbox))
+    }
+
+    /// The call that may be meant by a message that names none: the newest of those that have a
+    /// handler of their own, if one caller made them all.
+    fn audience(&self) -> Option<Audience> {
+        let calls = self.lock();
+        let mut heard = calls.iter().flatten().filter_map(|(key, entry)| {
+            let handler = entry.handler.as_ref()?;
+            Some((key, handler, entry))
+        });
+        let first = heard.next()?;
+        let caller = first.2.caller;
+        let mut newest = first;
+        for other in heard {
+            if caller.is_none() || other.2.caller != caller {
+                return None;
+            }
+            if other.0 > newest.0 {
+                newest = other;
+            }
+        }
+        let (_, handler, entry) = newest;
+        Some(Audience {
+            handler: handler.clone(),
+            silence: Some(Arc::clone(&entry.silence)),
+            mailbox: Some(Arc::clone(&entry.mailbox)),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<HashMap<u64, Entry>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits for the answer, and lets the call hear what comes before it; None if the stream ended.
+    pub(crate) async fn wait(&self, call: &Call<'_>, id: &Id) -> Option<Response> {
+        let progress = Progress::of(call, id);
+        loop {
+            match self.next().await {
+                Letter::Note(note) => call.hear(note, progress.as_ref()).await,
+                Letter::Answer(response) => return Some(response),
+                Letter::Lost | Letter::Overflow => return None,
+            }
+        }
+    }
+
+    pub(crate) async fn next(&self) -> Letter {
+        self.mailbox.next().await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(calls) = self.pending.lock().as_mut() {
+            calls.remove(&self.key);
+        }
+        self.mailbox.abandon();
+    }
+}
+
+/// The subscription a notification belongs to.
+fn subscription(params: &Params) -> Option<u64> {
+    let meta = Object::parse(params.get(Member::Meta)?).ok()?;
+    number(meta.get(SUBSCRIPTION_ID)?.as_bytes())
+}
+
+/// The number a token is, if it is one as this client writes it.
+fn number(token: &[u8]) -> Option<u64> {
+    std::str::from_utf8(token).ok()?.parse().ok()
+}
