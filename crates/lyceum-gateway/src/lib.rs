@@ -10,8 +10,11 @@
 mod config;
 pub mod credentials;
 pub mod glob;
+pub mod invisible;
 pub mod names;
+pub mod process;
 pub mod stack;
+mod tree;
 pub mod url_form;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
