@@ -21,7 +21,8 @@ const OTHER_CLIENT: &str = "LYCEUM_CONFORMANCE_CLIENT";
 
 /// Named in every release build, because cargo unifies features over the named packages:
 /// dependencies are then built once.
-pub(crate) const PACKAGES: [&str; 6] = ["-p", "lyceum-server", "-p", "lyceum-http", "-p", "lyceum"];
+pub(crate) const PACKAGES: [&str; 8] =
+    ["-p", "lyceum-server", "-p", "lyceum-http", "-p", "lyceum-gateway", "-p", "lyceum"];
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 

@@ -12,6 +12,7 @@ pub mod credentials;
 pub mod glob;
 pub mod invisible;
 pub mod names;
+pub mod oauth;
 pub mod process;
 pub mod stack;
 mod tree;

@@ -1,7 +1,7 @@
 //! What the suite's result files say about one run.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -43,11 +43,12 @@ impl Verdict {
     /// Reads every `checks.json` below `dir`; `prefix` is what the suite puts before the name.
     pub(super) fn read(dir: &Path, prefix: &str) -> Result<Self> {
         let mut scenarios = Vec::new();
-        for folder in folders(dir)? {
+        for (group, folder) in scenario_folders(dir)? {
             let file = folder.join("checks.json");
             let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let name = name.strip_prefix(prefix).unwrap_or(name);
             let name = &name[..name.len().saturating_sub(TIMESTAMP_LENGTH)];
+            let name = &format!("{group}{name}");
             // A scenario that does not apply leaves a folder without checks; then it has none
             // that passed, which is a failure below.
             let text = fs::read_to_string(&file).unwrap_or_else(|_| "[]".to_owned());
@@ -55,6 +56,12 @@ impl Verdict {
             scenarios.push(Scenario::parse(name, &text).with_context(context)?);
         }
         Ok(Self { scenarios, complaint: None })
+    }
+
+    /// The same without the scenarios of these names.
+    pub(super) fn without(mut self, names: &[&str]) -> Self {
+        self.scenarios.retain(|one| !names.contains(&one.name.as_str()));
+        self
     }
 
     pub(super) fn is_clean(&self) -> bool {
@@ -98,6 +105,21 @@ impl Verdict {
             tally.passed += usize::from(passed);
         }
     }
+}
+
+/// The folder of each scenario, with the group that its name begins with: scenarios called
+/// `auth/…` lie one level deeper.
+fn scenario_folders(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for folder in folders(dir)? {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_group = name.len() <= TIMESTAMP_LENGTH;
+        match is_group {
+            true => found.extend(folders(&folder)?.into_iter().map(|at| (format!("{name}/"), at))),
+            false => found.push((String::new(), folder)),
+        }
+    }
+    Ok(found)
 }
 
 impl Scenario {

@@ -1,15 +1,17 @@
-//! The client under test of the official conformance suite, for the scenarios without
-//! authorization.
+//! The client under test of the official conformance suite.
 //!
 //! The suite starts a server, sets `MCP_CONFORMANCE_SCENARIO` and, for some scenarios,
 //! `MCP_CONFORMANCE_CONTEXT`, and runs this program with the server's URL as its last argument. How
 //! the server wants to be spoken to is left to the client to find out, as for any other server.
+
+mod authorization;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::process::ExitCode;
 
 use bytes::Bytes;
+use lyceum_gateway::stack::stack;
 use lyceum_http::client::{CallOptions, Client, ClientHandler, Peer, ServerRequest};
 use lyceum_wire::RpcError;
 use serde::Deserialize;
@@ -43,10 +45,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(scenario: &str, context: &str, url: &str) -> Outcome {
+    let oauth = authorization::oauth(scenario, context, url)?;
     let client = Client::builder(url)
         .name("lyceum-conformance-client", env!("CARGO_PKG_VERSION"))
         .capabilities(CAPABILITIES)
         .handler(Obliging)
+        .service(oauth.around(stack()))
         .build()?;
     let server = client.connect().await?;
     eprintln!("connected, revision {}", server.revision());
@@ -64,6 +68,10 @@ async fn run(scenario: &str, context: &str, url: &str) -> Outcome {
         "http-custom-headers" => calls_of_context(&server, context).await?,
         "http-invalid-tool-headers" => every_tool(&server).await?,
         "json-schema-2020-12-preservation" => echo_schema(&server).await?,
+        auth if auth.starts_with("auth/") => {
+            server.list_tools().await?;
+            call(&server, "test-tool", "{}").await?;
+        }
         other => return Err(format!("no such scenario here: \"{other}\"").into()),
     }
     server.close().await;
