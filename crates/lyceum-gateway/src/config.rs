@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::glob::Glob;
+
 /// A server behind the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
@@ -32,7 +34,7 @@ pub struct UpstreamConfig {
     /// Connections of their own that sessions may have at once.
     pub max_connections: usize,
     /// Which of its tools are shown, by their own names; all if it is empty.
-    pub tools: Vec<String>,
+    pub tools: Vec<Glob>,
     /// What its names begin with; `None` is its name, and nothing leaves names and URIs as they are.
     pub prefix: Option<String>,
     /// Names its tools are known by besides: public alias, own name.

@@ -7,15 +7,26 @@
 //!
 //! This crate has never heard of the knowledge base, of configuration files or of command lines.
 
+mod catalogue;
 mod config;
 pub mod credentials;
+mod door;
+mod gateway;
 pub mod glob;
 pub mod invisible;
+mod listing;
 pub mod names;
 pub mod oauth;
 pub mod process;
+mod relay;
+mod routes;
 pub mod stack;
 mod tree;
+mod upstream;
 pub mod url_form;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
+pub use door::Door;
+pub use gateway::Gateway;
+pub use routes::Allow;
+pub use upstream::{Health, Setting, Status};

@@ -109,6 +109,11 @@ impl Server {
         self.0.identity.brief()
     }
 
+    /// Whether the server has a tool of this name itself.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.0.tools.load().get(name).is_some()
+    }
+
     /// The names of the server's own tools.
     pub fn own_tools(&self) -> Vec<String> {
         self.0.tools.load().iter().map(|tool| tool.name().to_owned()).collect()

@@ -1,1 +1,9 @@
 //! The gateway against real upstreams.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod bridge;
+#[path = "../../examples/upstream/fixture.rs"]
+mod fixture;
+mod house;
+mod matrix;
+mod mirror;

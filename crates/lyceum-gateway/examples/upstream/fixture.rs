@@ -1,0 +1,130 @@
+//! The server the gateway's tests put behind the gateway.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lyceum_server::{
+    Call, LogLevel, NoArguments, Resource, Sampling, Server, ToolError, Variables, prompt,
+    template, tool,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Text {
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+/// Counts itself while it lives, and when it is dropped unfinished.
+struct Witness(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    waiting: AtomicUsize,
+    cancelled: AtomicUsize,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.0.cancelled.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A server with one of each thing that passes through a gateway.
+pub(crate) fn server() -> Server {
+    let counts = Arc::new(Counts::default());
+    let waiting = Arc::clone(&counts);
+    let wait = move |_: Call, _: NoArguments| {
+        waiting.waiting.fetch_add(1, Ordering::SeqCst);
+        let witness = Witness(Arc::clone(&waiting));
+        async move {
+            std::future::pending::<()>().await;
+            drop(witness);
+            Ok("never")
+        }
+    };
+    let counted = move |_: Call, _: NoArguments| {
+        let told = format!(
+            "{} waiting, {} cancelled",
+            counts.waiting.load(Ordering::SeqCst),
+            counts.cancelled.load(Ordering::SeqCst)
+        );
+        async move { Ok(told) }
+    };
+    Server::builder("fixture", "1.0")
+        .tool(
+            tool("echo", "Repeats.", |_: Call, args: Text| async move { Ok(args.text) })
+                .read_only(),
+        )
+        .tool(tool("work", "Reports progress and logs.", work))
+        .tool(tool("fail", "Fails.", |_: Call, _: NoArguments| async {
+            Err::<String, _>(ToolError::new("it failed"))
+        }))
+        .tool(tool("ask", "Asks for a name.", |cx: Call, _: NoArguments| async move {
+            let Name { name } = cx.elicit("name", "Who are you?").await?;
+            Ok(format!("Hello, {name}!"))
+        }))
+        .tool(tool("ask_twice", "Asks for two names.", |cx: Call, _: NoArguments| async move {
+            let Name { name: first } = cx.elicit("first", "First?").await?;
+            let Name { name: second } = cx.elicit("second", "Second?").await?;
+            Ok(format!("{first} and {second}"))
+        }))
+        .tool(tool("think", "Asks a model.", |cx: Call, _: NoArguments| async move {
+            let sampled = cx.sample("thought", Sampling::new("Think.", 10)).await?;
+            Ok(format!("thought: {}", sampled.text()))
+        }))
+        .tool(tool("look", "Asks for roots.", |cx: Call, _: NoArguments| async move {
+            Ok(format!("{} roots", cx.list_roots("roots").await?.len()))
+        }))
+        .tool(tool("wait", "Waits for ever.", wait))
+        .tool(tool("counts", "Tells what waits.", counted))
+        .tool(tool("touch", "Changes a resource.", |cx: Call, _: NoArguments| async move {
+            cx.server().resource_updated("fixture://watched");
+            Ok("touched")
+        }))
+        .tool(tool("grow", "Adds a tool.", |cx: Call, _: NoArguments| async move {
+            cx.server().add_tool(tool("grown", "New.", |_: Call, _: NoArguments| async { Ok("") }));
+            Ok("grown")
+        }))
+        .tool(tool("crash", "Ends the process.", |_: Call, _: NoArguments| async {
+            std::process::exit(3);
+            #[expect(unreachable_code, reason = "the function needs a result type")]
+            Ok("")
+        }))
+        .resource(Resource::text("fixture://text", "text", "some text"))
+        .resource(Resource::text("fixture://watched", "watched", "watch me"))
+        .template(item())
+        .prompt(
+            prompt("greet", "Greets.", |_: Call, arguments| async move {
+                Ok(format!("Greet {}.", arguments.get("name")))
+            })
+            .argument("name", "Whom to greet.")
+            .complete("name", |completing| async move {
+                let names = ["anna", "anton", "berta"].into_iter();
+                names
+                    .filter(|name| name.starts_with(&completing.value))
+                    .map(str::to_owned)
+                    .collect()
+            }),
+        )
+        .build()
+}
+
+async fn work(cx: Call, _: NoArguments) -> Result<String, ToolError> {
+    cx.progress(1.0, Some(2.0)).await;
+    cx.log(LogLevel::Warning, "fixture", &"half way").await;
+    cx.progress(2.0, Some(2.0)).await;
+    Ok("worked".to_owned())
+}
+
+fn item() -> lyceum_server::ResourceTemplate {
+    let read =
+        |_: Call, variables: Variables| async move { Ok(format!("item {}", variables.get("id"))) };
+    template("fixture://item/{id}", "item", read).expect("a valid template")
+}

@@ -1,0 +1,34 @@
+//! The fixture of the gateway's tests as a process of its own: over standard input and output, or
+//! over HTTP at the address it prints.
+//!
+//! `upstream [legacy|modern] [--http]`
+
+mod fixture;
+
+use lyceum_http::{Endpoint, ServeOptions, Site, serve};
+use lyceum_server::stdio;
+use lyceum_wire::RevisionSet;
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let served = match arguments.first().map(String::as_str) {
+        Some("legacy") => RevisionSet::LEGACY,
+        Some("modern") => RevisionSet::MODERN,
+        _ => RevisionSet::ALL,
+    };
+    let server = fixture::server();
+    if !arguments.iter().any(|argument| argument == "--http") {
+        return stdio::serve(server, stdio::Options { served, ..stdio::Options::default() }).await;
+    }
+    let endpoint = Endpoint::builder("/mcp", server).revisions(served).build()?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    announce(&format!("http://{}/mcp", listener.local_addr()?));
+    let site = Site::new().endpoint(endpoint);
+    serve(listener, site, ServeOptions::default(), std::future::pending()).await
+}
+
+#[expect(clippy::print_stdout, reason = "whoever started it reads the address from here")]
+fn announce(url: &str) {
+    println!("{url}");
+}

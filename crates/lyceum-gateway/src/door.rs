@@ -1,0 +1,152 @@
+//! [`Door`]: an endpoint's handler. What names something foreign is passed on, the rest is the
+//! server's own.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use lyceum_http::{About, Context, Handler, Outcome, Session};
+use lyceum_server::Server;
+use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
+use pin_project_lite::pin_project;
+
+use crate::gateway::{DoorState, Gateway};
+use crate::relay::{Relay, Subject, tasks};
+use crate::upstream::Watch;
+
+/// A server with other servers behind it.
+#[derive(Debug, Clone)]
+pub struct Door {
+    pub(crate) state: Arc<DoorState>,
+    pub(crate) gateway: Gateway,
+}
+
+/// What a request needs that the server alone cannot do.
+enum Errand {
+    /// Somebody else is to answer it.
+    Relay(Subject),
+    /// A legacy session begins or ends to watch a resource.
+    Subscribe,
+    /// A modern client listens for changes.
+    Listen,
+}
+
+type Answer = Result<Outcome, RpcError>;
+type Passed<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+impl Door {
+    /// The server whose door this is.
+    pub fn server(&self) -> &Server {
+        &self.state.server
+    }
+
+    /// What is to be done about a request; None if it is the server's own business.
+    fn errand(&self, request: &Request, cx: &Context) -> Option<Errand> {
+        let routes = self.state.routes.load();
+        if routes.is_empty() {
+            return None;
+        }
+        let name = || request.params.text(Member::Name);
+        let subject = match (request.method.as_str(), cx.era()) {
+            ("tools/call", _) => Subject::Tool(routes.tool(&name()?, &self.state.server)?),
+            ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?)?),
+            ("resources/read", _) => {
+                let (upstream, uri) = routes.resource(&request.params.text(Member::Uri)?)?;
+                Subject::Resource(upstream, uri)
+            }
+            ("completion/complete", _) => routes.completion(request)?,
+            ("resources/subscribe" | "resources/unsubscribe", Era::Legacy) => {
+                return Some(Errand::Subscribe);
+            }
+            ("subscriptions/listen", Era::Modern) => return Some(Errand::Listen),
+            (method, _) if method.starts_with("tasks/") => tasks::subject(request, cx, &routes)?,
+            _ => return None,
+        };
+        Some(Errand::Relay(subject))
+    }
+
+    /// The server remembers the session's subscription; the upstream is asked for it, too.
+    async fn subscribe(&self, request: Request, cx: Context) -> Answer {
+        let uri = request.params.text(Member::Uri).map(|uri| uri.into_owned());
+        let session = cx.session.clone();
+        let subscribes = request.method == "resources/subscribe";
+        let routed = uri.as_deref().and_then(|uri| self.state.routes.load().resource(uri));
+        let outcome = self.state.server.call(request, cx).await?;
+        if let (Some((upstream, own)), Some(public), Some(session)) = (routed, uri, session) {
+            match subscribes {
+                true => upstream.watched.session(&own, &public, &session),
+                false => upstream.watched.look_again(),
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The server runs the stream; upstreams are asked for what it watches as long as it runs.
+    async fn listen(&self, request: Request, cx: Context) -> Answer {
+        let _watches = self.watch(&request);
+        self.state.server.call(request, cx).await
+    }
+
+    fn watch(&self, request: &Request) -> Vec<Watch> {
+        let routes = self.state.routes.load();
+        let filter = request.params.get(Member::Notifications).unwrap_or_default();
+        let uris =
+            Object::parse(filter).ok().and_then(|filter| filter.get("resourceSubscriptions"));
+        let uris: Vec<String> =
+            uris.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
+        let routed = uris.iter().filter_map(|uri| routes.resource(uri));
+        routed.map(|(upstream, own)| upstream.watched.stream(vec![own])).collect()
+    }
+}
+
+impl Handler for Door {
+    fn call(&self, request: Request, cx: Context) -> impl Future<Output = Answer> + Send {
+        let passed: Passed<'_> = match self.errand(&request, &cx) {
+            None => return Answering::Own { own: self.state.server.call(request, cx) },
+            Some(Errand::Relay(subject)) => Box::pin(Relay::new(self, subject).run(request, cx)),
+            Some(Errand::Subscribe) => Box::pin(self.subscribe(request, cx)),
+            Some(Errand::Listen) => Box::pin(self.listen(request, cx)),
+        };
+        Answering::Passed { passed }
+    }
+
+    async fn notify(&self, notification: Notification, cx: Context) {
+        self.state.server.notify(notification, cx).await;
+    }
+
+    fn stream_opened(&self, session: &Arc<Session>) {
+        self.state.server.stream_opened(session);
+    }
+
+    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
+        if let Some(foreign) = self.state.routes.load().exact_tool(tool) {
+            return foreign.headers.clone();
+        }
+        self.state.server.param_headers(tool)
+    }
+
+    fn about(&self) -> About<'_> {
+        self.state.server.about()
+    }
+}
+
+pin_project! {
+    /// An answer on its way. Own tools, the most frequent, pay for nothing but this.
+    #[project = AnsweringProjection]
+    enum Answering<'a, F> {
+        Own { #[pin] own: F },
+        Passed { passed: Passed<'a> },
+    }
+}
+
+impl<F: Future<Output = Answer>> Future for Answering<'_, F> {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answer> {
+        match self.project() {
+            AnsweringProjection::Own { own } => own.poll(cx),
+            AnsweringProjection::Passed { passed } => passed.as_mut().poll(cx),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! [`Relay`]: one request of a client's, passed on to an upstream and its answer passed back.
+//!
+//! | client | upstream | what an upstream's question becomes |
+//! |---|---|---|
+//! | legacy | legacy | a request to the client |
+//! | legacy | modern | a request to the client, then a retry upstream |
+//! | modern | modern | `input_required`, with the upstream's state inside ours |
+//! | modern | legacy | `input_required`, while the upstream's call is held open (`held`) |
+
+mod asking;
+mod error;
+mod held;
+mod line;
+mod params;
+mod result;
+mod state;
+pub(crate) mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lyceum_http::client::{CallOptions, ClientError};
+use lyceum_http::{Context, Outcome, Principal};
+use lyceum_wire::{Era, ErrorCode, Member, Object, Request, RpcError, Writer};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::catalogue::{Entry, TaskSupport, Tool};
+use crate::door::Door;
+use crate::upstream::{Connection, Upstream};
+pub(crate) use held::Held;
+use held::{Calling, HeldCall, Step};
+use line::{Line, Relaying};
+use params::Passing;
+use result::Shape;
+use state::State;
+
+/// How long a call waits for a connection to be made again before it is repeated.
+const RENEWAL: Duration = Duration::from_secs(3);
+
+/// What a request is about.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    Tool(Arc<Tool>),
+    Prompt(Arc<Entry>),
+    /// An upstream's resource, by its own URI.
+    Resource(Arc<Upstream>, String),
+    /// The member of `ref` that names it, and the upstream's own name for it.
+    Completion(Arc<Upstream>, &'static str, String),
+    /// An upstream's task, by its own id.
+    Task(Arc<Upstream>, String),
+}
+
+/// One request on its way through.
+#[derive(Debug)]
+pub(crate) struct Relay<'a> {
+    door: &'a Door,
+    subject: Subject,
+}
+
+type Answer = Result<Outcome, RpcError>;
+
+impl Subject {
+    fn upstream(&self) -> &Arc<Upstream> {
+        match self {
+            Subject::Tool(tool) => &tool.entry.upstream,
+            Subject::Prompt(entry) => &entry.upstream,
+            Subject::Resource(upstream, _)
+            | Subject::Completion(upstream, ..)
+            | Subject::Task(upstream, _) => upstream,
+        }
+    }
+
+    /// Whether the request may be made twice.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Subject::Tool(tool) => tool.may_repeat,
+            Subject::Prompt(_) | Subject::Resource(..) | Subject::Completion(..) => true,
+            Subject::Task(..) => false,
+        }
+    }
+
+    /// What to pass on in place of the public name.
+    fn passing(&self) -> Passing<'_> {
+        match self {
+            Subject::Tool(tool) => Passing::Member("name", &tool.entry.own),
+            Subject::Prompt(entry) => Passing::Member("name", &entry.own),
+            Subject::Resource(_, uri) => Passing::Member("uri", uri),
+            Subject::Completion(_, member, own) => Passing::Reference(member, own),
+            Subject::Task(_, id) => Passing::Member("taskId", id),
+        }
+    }
+}
+
+impl<'a> Relay<'a> {
+    pub(crate) fn new(door: &'a Door, subject: Subject) -> Relay<'a> {
+        Relay { door, subject }
+    }
+
+    /// Passes the request on and the answer back.
+    pub(crate) async fn run(self, request: Request, cx: Context) -> Answer {
+        let started = Instant::now();
+        let upstream = Arc::clone(self.subject.upstream());
+        let mut trace = Trace::default();
+        let answer = self.answer(&request, &cx, &mut trace).await;
+        let outcome = match &answer {
+            Ok(_) => "ok",
+            Err(_) => "error",
+        };
+        let name = upstream.config.name.clone();
+        metrics::counter!("lyceum_upstream_calls_total", "upstream" => name, "outcome" => outcome)
+            .increment(1);
+        tracing::debug!(
+            method = request.method.as_str(),
+            upstream = upstream.config.name,
+            own_name = self.subject.passing().name(),
+            client_revision = cx.revision.as_str(),
+            upstream_revision = trace.revision,
+            legacy_session = cx.session_key.is_some(),
+            retries = trace.retries,
+            connect_ms = trace.connected.as_millis() as u64,
+            total_ms = started.elapsed().as_millis() as u64,
+            traceparent = request.params.text(Member::MetaTraceparent).as_deref(),
+            outcome,
+            "relayed"
+        );
+        answer
+    }
+
+    async fn answer(&self, request: &Request, cx: &Context, trace: &mut Trace) -> Answer {
+        let state = match cx.era() {
+            Era::Modern => State::read(request, cx, &self.subject.upstream().config.name)?,
+            Era::Legacy => State::Fresh,
+        };
+        if let State::Held(id) = state {
+            return self.resume(id, request, cx).await;
+        }
+        if let Subject::Completion(upstream, ..) = &self.subject
+            && !self.completes(upstream, cx).await
+        {
+            return Ok(self.back(&Bytes::from_static(NO_COMPLETIONS), request, cx, cx.era()));
+        }
+        let upstream = self.subject.upstream();
+        loop {
+            let connecting = Instant::now();
+            let connection = match upstream.connection(cx).await {
+                Ok(connection) => connection,
+                Err(unavailable) => return self.failed(unavailable.to_string(), request, cx),
+            };
+            trace.connected += connecting.elapsed();
+            trace.revision = connection.peer.revision().as_str();
+            let ended = self.attempt(&connection, &state, request, cx).await;
+            upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
+            let Failure(error) = match ended {
+                Ok(answer) => return answer,
+                Err(failure) => failure,
+            };
+            let repeat = trace.retries == 0 && self.may_repeat(&error);
+            if !repeat || !upstream.renewed(&connection, RENEWAL).await {
+                return self.refused(error, request, cx, connection.era);
+            }
+            trace.retries += 1;
+        }
+    }
+
+    /// Whether a failed call may be made again: it never arrived, or twice is as good as once.
+    fn may_repeat(&self, error: &ClientError) -> bool {
+        let lost = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
+        matches!(error, ClientError::Unreachable(_) | ClientError::Closed)
+            || (lost && self.subject.may_repeat())
+    }
+
+    async fn completes(&self, upstream: &Upstream, cx: &Context) -> bool {
+        upstream.connection(cx).await.is_ok_and(|connection| connection.offers.completions)
+    }
+
+    /// One attempt over one connection.
+    async fn attempt(
+        &self,
+        connection: &Arc<Connection>,
+        state: &State,
+        request: &Request,
+        cx: &Context,
+    ) -> Result<Answer, Failure> {
+        let in_use = connection.enter();
+        if let Some(level) = cx.log_level {
+            connection.want_level(level).await;
+        }
+        let params = match self.params(connection, state, request, cx) {
+            Ok(params) => params,
+            Err(error) => return Ok(Err(error)),
+        };
+        let holds = cx.era() == Era::Modern && connection.era == Era::Legacy;
+        if !holds {
+            let line = Line::direct(cx.clone(), self.subject.upstream());
+            let options = self.options(connection, &line, request, cx);
+            let result = connection.peer.call_with(&request.method, &params, &options).await?;
+            let result = match cx.era() {
+                Era::Modern => {
+                    state::wrap(result, request, cx, &self.subject.upstream().config.name)
+                }
+                Era::Legacy => result,
+            };
+            return Ok(Ok(self.back(&result, request, cx, connection.era)));
+        }
+        let (line, asks) = Line::holding(cx.clone(), self.subject.upstream());
+        let options = self.options(connection, &line, request, cx);
+        let (connection, method) = (Arc::clone(connection), request.method.to_string());
+        let waits = self.needs_task(&connection, cx);
+        let calling: Calling = Box::pin(async move {
+            let _in_use = in_use;
+            let result = connection.peer.call_with(&method, &params, &options).await?;
+            let Some(id) = tasks::id_in(&result).filter(|_| waits) else { return Ok(result) };
+            let mut params = Writer::new();
+            params.text("taskId", &id);
+            connection.peer.call_with("tasks/result", params.finish(), &options).await
+        });
+        let call = HeldCall::new(calling, asks, line);
+        self.advance(call, request, cx).await
+    }
+
+    /// Lets a call that may be held go on to its end or its next question.
+    async fn advance(
+        &self,
+        mut call: HeldCall,
+        request: &Request,
+        cx: &Context,
+    ) -> Result<Answer, Failure> {
+        match call.step().await {
+            Step::Ended(result) => Ok(Ok(self.back(&result?, request, cx, Era::Legacy))),
+            Step::Asked => {
+                if let Err(missing) = call.missing_capability(cx.capabilities) {
+                    return Ok(Err(missing));
+                }
+                let requests = call.requests();
+                let handle = self.door.gateway.held().keep(call, cx);
+                let answer = handle.map(|id| {
+                    let state =
+                        State::Held(id).seal(request, cx, &self.subject.upstream().config.name);
+                    Outcome::json(result::input_required(&requests, &state, self.info()))
+                });
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Goes on with a call that was held while its client was asked.
+    async fn resume(&self, id: u128, request: &Request, cx: &Context) -> Answer {
+        let void = || RpcError::invalid_params(state::VOID);
+        let responses = request.params.get(Member::InputResponses).unwrap_or_default();
+        let responses = Object::parse(responses)
+            .map_err(|_| RpcError::invalid_params("inputResponses must be an object"))?;
+        let mut call = self.door.gateway.held().take(id).ok_or_else(void)?;
+        call.attach(cx.clone());
+        call.answer(&responses);
+        match self.advance(call, request, cx).await {
+            Ok(answer) => answer,
+            Err(Failure(error)) => self.refused(error, request, cx, Era::Legacy),
+        }
+    }
+
+    fn params(
+        &self,
+        connection: &Connection,
+        state: &State,
+        request: &Request,
+        cx: &Context,
+    ) -> Result<Bytes, RpcError> {
+        let mut dropped = vec!["requestState"];
+        if !matches!(state, State::Passed(_))
+            && (cx.era() != connection.era || *state == State::Again)
+        {
+            dropped.push("inputResponses");
+        }
+        if cx.era() != connection.era {
+            dropped.push("task");
+        }
+        let mut params = params::passed_on(&request.params, &self.subject.passing(), &dropped)?;
+        if let State::Passed(state) = state {
+            params = params::with_state(&params, state);
+        }
+        if self.needs_task(connection, cx) {
+            params = params::with_member(&params, "task", b"{}");
+        }
+        Ok(params)
+    }
+
+    /// Whether the upstream's tool runs as a task only and our client cannot follow one.
+    fn needs_task(&self, connection: &Connection, cx: &Context) -> bool {
+        let Subject::Tool(tool) = &self.subject else { return false };
+        connection.era == Era::Legacy
+            && cx.era() == Era::Modern
+            && tool.task == TaskSupport::Required
+    }
+
+    fn options(
+        &self,
+        connection: &Connection,
+        line: &Arc<Line>,
+        request: &Request,
+        cx: &Context,
+    ) -> CallOptions {
+        let upstream = self.subject.upstream();
+        let mut options = CallOptions::new()
+            .handler(Relaying(Arc::clone(line)))
+            .caller(caller(cx))
+            .silence(upstream.config.call_timeout);
+        if cx.progress_token.is_some() {
+            options = options.progress_to_handler();
+        }
+        if connection.era == Era::Modern {
+            let declared = request.params.slice(Member::MetaClientCapabilities);
+            let declared = declared.unwrap_or_else(|| asking::capabilities(cx.capabilities));
+            options = options.capabilities(declared);
+            if let Some(level) = cx.log_level {
+                options = options.log_level(level);
+            }
+            if cx.era() == Era::Modern {
+                options = options.hand_back_input_requests();
+            }
+        }
+        options
+    }
+
+    fn back(&self, result: &Bytes, request: &Request, cx: &Context, era: Era) -> Outcome {
+        let shape = Shape {
+            method: &request.method,
+            client: cx.era(),
+            upstream: era,
+            prefix: self.subject.upstream().config.prefix(),
+            info: self.info(),
+        };
+        let result = result::passed_back(result, &shape);
+        Outcome::json(tasks::public_ids(result, &self.subject, request, cx))
+    }
+
+    fn info(&self) -> &[u8] {
+        self.door.server().brief_info()
+    }
+
+    /// The answer to a call an upstream refused or lost.
+    fn refused(&self, error: ClientError, request: &Request, cx: &Context, era: Era) -> Answer {
+        let upstream = &self.subject.upstream().config;
+        match error {
+            ClientError::Rpc(error)
+                if cx.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED =>
+            {
+                let requests = asking::url_elicitations(&error);
+                let state = State::Again.seal(request, cx, &upstream.name);
+                Ok(Outcome::json(result::input_required(&requests, &state, self.info())))
+            }
+            ClientError::Rpc(error) => {
+                Err(error::passed_back(error, &request.method, cx.era(), era, upstream.prefix()))
+            }
+            ClientError::Silent(limit) => self.failed(
+                format!("{} did not answer within {limit:?}", upstream.name),
+                request,
+                cx,
+            ),
+            error => {
+                let reason = crate::upstream::describe(&error);
+                self.failed(format!("{}: {reason}", upstream.name), request, cx)
+            }
+        }
+    }
+
+    /// The answer when there is none from the upstream. A model that called a tool is told.
+    fn failed(&self, problem: String, request: &Request, cx: &Context) -> Answer {
+        if !matches!(self.subject, Subject::Tool(_)) {
+            return Err(RpcError::internal(problem));
+        }
+        Ok(self.back(&result::tool_error(&problem), request, cx, Era::Legacy))
+    }
+}
+
+/// The upstream did not answer, or with an error.
+struct Failure(ClientError);
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        Failure(error)
+    }
+}
+
+/// What is told about a call besides how it ended.
+#[derive(Debug, Default)]
+struct Trace {
+    revision: &'static str,
+    retries: u32,
+    connected: Duration,
+}
+
+const NO_COMPLETIONS: &[u8] = br#"{"completion":{"values":[],"hasMore":false}}"#;
+
+/// A key that is the same for all calls of one client, and for no two clients.
+fn caller(cx: &Context) -> u128 {
+    if let Some(session) = cx.session_key {
+        return session;
+    }
+    let principal = cx.principal.as_ref().map_or("", Principal::as_str);
+    let digest = Sha256::new()
+        .chain_update(cx.endpoint.as_bytes())
+        .chain_update([0])
+        .chain_update(principal.as_bytes())
+        .finalize();
+    u128::from_be_bytes(digest[..16].try_into().expect("a digest has 32 bytes"))
+}

@@ -1,0 +1,155 @@
+//! Params on their way upstream: another name, and a `_meta` without what belongs to this hop.
+
+use bytes::Bytes;
+use lyceum_wire::{Object, Params, RpcError, Writer};
+
+/// Keys of `_meta` that belong to each hop begin like this.
+pub(crate) const HOP_PREFIX: &str = "io.modelcontextprotocol/";
+
+/// What is replaced on the way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Passing<'a> {
+    /// A member of the params.
+    Member(&'static str, &'a str),
+    /// A member of `ref`.
+    Reference(&'static str, &'a str),
+}
+
+impl Passing<'_> {
+    /// The name the upstream knows.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Passing::Member(_, own) | Passing::Reference(_, own) => own,
+        }
+    }
+}
+
+/// The params to pass on. Everything else keeps its place and its text.
+pub(crate) fn passed_on(
+    params: &Params,
+    passing: &Passing<'_>,
+    dropped: &[&str],
+) -> Result<Bytes, RpcError> {
+    let raw = params.raw().unwrap_or_default();
+    let members = read(&raw)?;
+    let mut out = Writer::new();
+    for (name, value) in members.iter() {
+        match (name, passing) {
+            ("_meta", _) => {
+                if let Some(meta) = passed_on_meta(value)? {
+                    out.raw("_meta", meta);
+                }
+            }
+            (_, Passing::Member(member, own)) if name == *member => out.text(member, own),
+            ("ref", Passing::Reference(member, own)) => {
+                out.raw("ref", replaced(value, member, own)?);
+            }
+            _ if dropped.contains(&name) => {}
+            _ => out.raw(name, value),
+        }
+    }
+    Ok(out.finish())
+}
+
+/// `params` with the upstream's own state in them.
+pub(crate) fn with_state(params: &Bytes, state: &str) -> Bytes {
+    let raw = serde_json::to_vec(state).expect("a string serializes");
+    with_member(params, "requestState", &raw)
+}
+
+/// An object of ours with one more member.
+pub(crate) fn with_member(object: &Bytes, name: &str, value: &[u8]) -> Bytes {
+    let mut out = Writer::new();
+    let members = Object::parse(object).unwrap_or_default();
+    for (member, value) in members.iter().filter(|(member, _)| *member != name) {
+        out.raw(member, value);
+    }
+    out.raw(name, value);
+    out.finish()
+}
+
+/// `_meta` for the next hop; None if nothing is left. The progress token is remade there, too.
+fn passed_on_meta(raw: &str) -> Result<Option<Bytes>, RpcError> {
+    let meta = read(raw.as_bytes())?;
+    let kept = |name: &str| !name.starts_with(HOP_PREFIX) && name != "progressToken";
+    let mut out = Writer::new();
+    let mut is_empty = true;
+    for (name, value) in meta.iter().filter(|(name, _)| kept(name)) {
+        out.raw(name, value);
+        is_empty = false;
+    }
+    Ok((!is_empty).then(|| out.finish()))
+}
+
+fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
+    let mut out = Writer::new();
+    for (name, value) in read(raw.as_bytes())?.iter() {
+        if name == member {
+            out.text(name, own);
+        } else {
+            out.raw(name, value);
+        }
+    }
+    Ok(out.finish())
+}
+
+fn read(raw: &[u8]) -> Result<Object<'_>, RpcError> {
+    Object::parse(raw).map_err(|problem| RpcError::invalid_params(format!("params: {problem}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(raw: &str, passing: Passing<'_>, dropped: &[&str]) -> String {
+        let params = Params::from_raw(Bytes::copy_from_slice(raw.as_bytes())).unwrap();
+        let passed = passed_on(&params, &passing, dropped).unwrap();
+        String::from_utf8(passed.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn only_the_name_and_the_meta_of_the_hop_change() {
+        let name = Passing::Member("name", "own");
+        for (raw, expected) in [
+            (
+                r#"{"z":1.0,"name":"up_own","arguments":{"b":12345678901234567890.10,"a":[ 1,  2 ]},"x":"\u00e9"}"#,
+                r#"{"z":1.0,"name":"own","arguments":{"b":12345678901234567890.10,"a":[ 1,  2 ]},"x":"\u00e9"}"#,
+            ),
+            (
+                r#"{"name":"up_own","_meta":{"traceparent":"00-1","progressToken":7,"io.modelcontextprotocol/protocolVersion":"x","vendor/x":[1]}}"#,
+                r#"{"name":"own","_meta":{"traceparent":"00-1","vendor/x":[1]}}"#,
+            ),
+            (r#"{"name":"up_own","_meta":{"progressToken":7}}"#, r#"{"name":"own"}"#),
+        ] {
+            assert_eq!(passed(raw, name, &[]), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_is_gone_and_what_is_added_comes_last() {
+        let raw = r#"{"name":"a","requestState":"s","inputResponses":{},"task":{}}"#;
+        let name = Passing::Member("name", "b");
+        let passed = passed(raw, name, &["requestState", "task"]);
+        assert_eq!(passed, r#"{"name":"b","inputResponses":{}}"#);
+        let with = with_state(&Bytes::from(passed), "mine");
+        assert_eq!(with, r#"{"name":"b","inputResponses":{},"requestState":"mine"}"#);
+    }
+
+    #[test]
+    fn references_are_replaced_inside() {
+        let raw = r#"{"ref":{"type":"ref/resource","uri":"up+x://{id}"},"argument":{"name":"id","value":"1"}}"#;
+        let expected = r#"{"ref":{"type":"ref/resource","uri":"x://{id}"},"argument":{"name":"id","value":"1"}}"#;
+        assert_eq!(passed(raw, Passing::Reference("uri", "x://{id}"), &[]), expected);
+    }
+
+    #[test]
+    fn what_says_things_twice_is_refused() {
+        let raw = Bytes::from_static(br#"{"name":"a","ref":{"uri":"a","uri":"b"}}"#);
+        let params = Params::from_raw(raw);
+        let refused = match params {
+            Ok(params) => passed_on(&params, &Passing::Reference("uri", "x"), &[]).is_err(),
+            Err(_) => true,
+        };
+        assert!(refused);
+    }
+}

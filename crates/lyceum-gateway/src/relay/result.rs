@@ -1,0 +1,166 @@
+//! Results on their way back: in the shape of the client's era, with the client's URIs.
+
+use bytes::Bytes;
+use lyceum_wire::{Era, Object, Writer, elements, encode};
+
+use super::params::HOP_PREFIX;
+use crate::names::public_uri;
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The cache hints of a result whose server gave none.
+const NOT_CACHED: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
+/// Members that only modern results have.
+const MODERN_ONLY: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// Between whom a result travels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) client: Era,
+    pub(crate) upstream: Era,
+    /// What the upstream's URIs begin with in public, if they are changed at all.
+    pub(crate) prefix: &'a str,
+    /// Who we are, for modern clients.
+    pub(crate) info: &'a [u8],
+}
+
+/// The result as the client may see it. What nobody asked to change is copied as it is.
+pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
+    let unchanged = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
+    if unchanged && shape.prefix.is_empty() {
+        return result.clone();
+    }
+    let Ok(members) = Object::parse(result) else { return result.clone() };
+    let mut out = Writer::new();
+    let completed = shape.client == Era::Modern && members.get("resultType").is_none();
+    if completed {
+        out.raw("resultType", "\"complete\"");
+    }
+    let mut meta = None;
+    for (name, value) in members.iter() {
+        match name {
+            "_meta" => meta = Some(value),
+            _ if shape.client == Era::Legacy && MODERN_ONLY.contains(&name) => {}
+            "structuredContent" if shape.client == Era::Legacy && !value.starts_with('{') => {}
+            "contents" | "content" | "messages" if !shape.prefix.is_empty() => {
+                out.raw(name, with_public_uris(name, value, shape.prefix));
+            }
+            _ => out.raw(name, value),
+        }
+    }
+    if completed && shape.method == "resources/read" {
+        for (name, value) in NOT_CACHED {
+            if members.get(name).is_none() {
+                out.raw(name, value);
+            }
+        }
+    }
+    write_meta(&mut out, meta, shape);
+    out.finish()
+}
+
+/// The result of a tool that could not be called, for the model to read.
+pub(crate) fn tool_error(problem: &str) -> Bytes {
+    let mut text = Vec::new();
+    encode::write_str(&mut text, problem);
+    let content = [br#"[{"type":"text","text":"#.as_slice(), &text, b"}]"].concat();
+    let mut out = Writer::new();
+    out.raw("content", content);
+    out.raw("isError", "true");
+    out.finish()
+}
+
+/// The result that asks a modern client for something: keys, and raw requests.
+pub(crate) fn input_required(requests: &[(String, Bytes)], state: &str, info: &[u8]) -> Bytes {
+    let mut asked = Writer::new();
+    for (key, request) in requests {
+        asked.raw(key, request);
+    }
+    let mut meta = Writer::new();
+    meta.raw(SERVER_INFO, info);
+    let mut out = Writer::new();
+    out.raw("resultType", "\"input_required\"");
+    out.raw("inputRequests", asked.finish());
+    out.text("requestState", state);
+    out.raw("_meta", meta.finish());
+    out.finish()
+}
+
+/// `_meta` without what belongs to the upstream's hop, and with our name for modern clients.
+fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
+    let members = raw.and_then(|raw| Object::parse(raw.as_bytes()).ok()).unwrap_or_default();
+    let kept = members.iter().filter(|(name, _)| !name.starts_with(HOP_PREFIX));
+    let mut meta = Writer::new();
+    let mut is_empty = true;
+    for (name, value) in kept {
+        meta.raw(name, value);
+        is_empty = false;
+    }
+    if shape.client == Era::Modern {
+        meta.raw(SERVER_INFO, shape.info);
+        is_empty = false;
+    }
+    if !is_empty {
+        out.raw("_meta", meta.finish());
+    }
+}
+
+/// An array of contents, content blocks or messages, with public URIs where there are any.
+fn with_public_uris(name: &str, raw: &str, prefix: &str) -> Vec<u8> {
+    if !raw.contains("\"uri\"") {
+        return raw.as_bytes().to_vec();
+    }
+    let Some(items) = elements(raw) else { return raw.as_bytes().to_vec() };
+    let mut out = vec![b'['];
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let item = item.get();
+        let rewritten = match name {
+            "contents" => with_uri(item, prefix),
+            "content" => block(item, prefix),
+            _ => member(item, "content", |content| block(content, prefix)),
+        };
+        match rewritten {
+            Some(rewritten) => out.extend_from_slice(&rewritten),
+            None => out.extend_from_slice(item.as_bytes()),
+        }
+    }
+    out.push(b']');
+    out
+}
+
+/// A content block: links and embedded resources have URIs, others do not.
+fn block(raw: &str, prefix: &str) -> Option<Bytes> {
+    match Object::parse(raw.as_bytes()).ok()?.text("type")?.as_str() {
+        "resource_link" => with_uri(raw, prefix),
+        "resource" => member(raw, "resource", |resource| with_uri(resource, prefix)),
+        _ => None,
+    }
+}
+
+fn with_uri(raw: &str, prefix: &str) -> Option<Bytes> {
+    member(raw, "uri", |uri| {
+        let uri: String = serde_json::from_str(uri).ok()?;
+        Some(serde_json::to_vec(&*public_uri(prefix, &uri)).ok()?.into())
+    })
+}
+
+/// An object with one member changed; None if there is no such member or nothing to change.
+fn member(raw: &str, name: &str, change: impl Fn(&str) -> Option<Bytes>) -> Option<Bytes> {
+    let members = Object::parse(raw.as_bytes()).ok()?;
+    let changed = change(members.get(name)?)?;
+    let mut out = Writer::new();
+    for (member, value) in members.iter() {
+        if member == name {
+            out.raw(name, &changed);
+        } else {
+            out.raw(member, value);
+        }
+    }
+    Some(out.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! [`Routes`]: where the names and URIs of one endpoint lead.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lyceum_server::{Foreign, ForeignTasks, Server};
+use lyceum_wire::{Object, Request};
+
+use crate::catalogue::{Catalogue, Entry, TaskSupport, Tool};
+use crate::names::{self, Names};
+use crate::relay::Subject;
+use crate::upstream::Upstream;
+
+/// Which tools an endpoint shows, by public name.
+pub type Allow = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What one endpoint shows of the catalogue, and where it leads.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    tools: HashMap<String, Arc<Tool>>,
+    prompts: HashMap<String, Arc<Entry>>,
+    /// By public URI.
+    resources: HashMap<String, Arc<Entry>>,
+    /// The templates of upstreams without a prefix, by what comes before their first variable.
+    openings: Vec<(String, Arc<Upstream>)>,
+    /// By prefix.
+    upstreams: HashMap<String, Arc<Upstream>>,
+    tool_names: Names,
+    prompt_names: Names,
+}
+
+impl Routes {
+    /// What an endpoint shows that `allows` these tools. An upstream's prompts and resources are
+    /// shown where any of its tools is, and where it has no tools.
+    pub(crate) fn choose(catalogue: &Catalogue, allows: &Allow) -> (Routes, Foreign) {
+        let tools: Vec<_> =
+            catalogue.tools.iter().filter(|tool| allows(tool.entry.item.key())).collect();
+        let name = |entry: &Entry| entry.upstream.config.name.clone();
+        let with_tools: HashSet<_> = catalogue.tools.iter().map(|tool| name(&tool.entry)).collect();
+        let shown: HashSet<_> = tools.iter().map(|tool| name(&tool.entry)).collect();
+        let everything = allows("");
+        let visible = |entry: &&Arc<Entry>| {
+            let name = &entry.upstream.config.name;
+            shown.contains(name) || (everything && !with_tools.contains(name))
+        };
+        let chosen = |entries: &[Arc<Entry>]| -> Vec<Arc<Entry>> {
+            entries.iter().filter(visible).cloned().collect()
+        };
+        let (prompts, resources) = (chosen(&catalogue.prompts), chosen(&catalogue.resources));
+        let templates = chosen(&catalogue.templates);
+        let mut routes = Routes {
+            tool_names: catalogue.tool_names.clone(),
+            prompt_names: catalogue.prompt_names.clone(),
+            ..Routes::default()
+        };
+        for entry in resources.iter().chain(&templates) {
+            let upstream = &entry.upstream;
+            routes.upstreams.insert(upstream.config.prefix().to_owned(), Arc::clone(upstream));
+        }
+        for template in templates.iter().filter(|entry| entry.upstream.config.prefix().is_empty()) {
+            let opening = template.own.split('{').next().unwrap_or_default();
+            routes.openings.push((opening.to_owned(), Arc::clone(&template.upstream)));
+        }
+        let keyed = |entries: &[Arc<Entry>]| {
+            entries.iter().map(|entry| (entry.item.key().to_owned(), Arc::clone(entry))).collect()
+        };
+        (routes.prompts, routes.resources) = (keyed(&prompts), keyed(&resources));
+        let by_name = tools.iter().map(|tool| (tool.entry.item.key().to_owned(), Arc::clone(tool)));
+        routes.tools = by_name.collect();
+        let items =
+            |entries: &[Arc<Entry>]| entries.iter().map(|entry| Arc::clone(&entry.item)).collect();
+        let foreign = Foreign {
+            tools: tools.iter().map(|tool| Arc::clone(&tool.entry.item)).collect(),
+            resources: items(&resources),
+            templates: items(&templates),
+            prompts: items(&prompts),
+            claims: None,
+            tasks: ForeignTasks {
+                legacy: tools.iter().any(|tool| tool.task != TaskSupport::Forbidden),
+                modern: tools.iter().any(|tool| tool.entry.upstream.has_modern_tasks()),
+            },
+        };
+        (routes, foreign)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.prompts.is_empty() && self.upstreams.is_empty()
+    }
+
+    pub(crate) fn exact_tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.tools.get(name)
+    }
+
+    /// The tool a caller means: by its public name, an alias, `upstream.tool`, or its own name if
+    /// that is unique. The server's own tools come before guesses.
+    pub(crate) fn tool(&self, asked: &str, server: &Server) -> Option<Arc<Tool>> {
+        if let Some(tool) = self.tools.get(asked) {
+            return Some(Arc::clone(tool));
+        }
+        if server.has_tool(asked) {
+            return None;
+        }
+        let source = self.tool_names.route(asked)?;
+        let public = self.tool_names.public(&source.upstream, &source.name)?;
+        self.tools.get(public).cloned()
+    }
+
+    pub(crate) fn prompt(&self, asked: &str) -> Option<Arc<Entry>> {
+        if let Some(prompt) = self.prompts.get(asked) {
+            return Some(Arc::clone(prompt));
+        }
+        let source = self.prompt_names.find(asked)?;
+        let public = self.prompt_names.public(&source.upstream, &source.name)?;
+        self.prompts.get(public).cloned()
+    }
+
+    /// Who has the resource at a public URI, and what they call it.
+    pub(crate) fn resource(&self, uri: &str) -> Option<(Arc<Upstream>, String)> {
+        if let Some(listed) = self.resources.get(uri) {
+            return Some((Arc::clone(&listed.upstream), listed.own.clone()));
+        }
+        let prefixed = names::split_uri(uri).filter(|(prefix, _)| !prefix.is_empty());
+        if let Some((prefix, own)) = prefixed
+            && let Some(upstream) = self.upstreams.get(prefix)
+        {
+            return Some((Arc::clone(upstream), own.to_owned()));
+        }
+        let opened = self.openings.iter().find(|(opening, _)| uri.starts_with(opening.as_str()))?;
+        Some((Arc::clone(&opened.1), uri.to_owned()))
+    }
+
+    /// What a `completion/complete` is about.
+    pub(crate) fn completion(&self, request: &Request) -> Option<Subject> {
+        let params = request.params.raw()?;
+        let reference = Object::parse(&params).ok()?.get("ref")?;
+        let reference = Object::parse(reference.as_bytes()).ok()?;
+        match reference.text("type")?.as_str() {
+            "ref/prompt" => {
+                let entry = self.prompt(&reference.text("name")?)?;
+                Some(Subject::Completion(Arc::clone(&entry.upstream), "name", entry.own.clone()))
+            }
+            "ref/resource" => {
+                let (upstream, own) = self.resource(&reference.text("uri")?)?;
+                Some(Subject::Completion(upstream, "uri", own))
+            }
+            _ => None,
+        }
+    }
+
+    /// The upstream of this name, if anything of it is shown here.
+    pub(crate) fn upstream(&self, name: &str) -> Option<Arc<Upstream>> {
+        let is_it = |upstream: &&Arc<Upstream>| upstream.config.name == name;
+        let of_tools = self.tools.values().map(|tool| &tool.entry.upstream);
+        of_tools.chain(self.upstreams.values()).find(is_it).cloned()
+    }
+}

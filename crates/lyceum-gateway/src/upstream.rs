@@ -1,0 +1,283 @@
+//! [`Upstream`]: one server behind the gateway, what it offers and how it is.
+//!
+//! A task of its own keeps it connected (`supervise`); calls borrow the connection. An upstream that
+//! is down or slow costs nobody else anything.
+
+mod backoff;
+mod breaker;
+mod connection;
+mod dial;
+mod health;
+mod news;
+mod own;
+mod supervise;
+mod watched;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use lyceum_http::Context;
+use lyceum_http::client::ClientError;
+use lyceum_wire::Era;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::config::{Share, Target, UpstreamConfig};
+use crate::listing::Listing;
+use breaker::Breaker;
+pub(crate) use connection::Connection;
+pub use dial::Setting;
+pub use health::{Health, Status};
+use news::News;
+use own::OwnConnections;
+pub(crate) use supervise::{Audience, describe, supervise};
+pub(crate) use watched::{Watch, Watched};
+
+/// How long a call waits for a connection that is being made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server behind the gateway.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) config: UpstreamConfig,
+    setting: Arc<Setting>,
+    link: watch::Sender<Link>,
+    listing: ArcSwap<Listing>,
+    pub(crate) watched: Arc<Watched>,
+    news: Arc<News>,
+    own: OwnConnections,
+    breaker: Mutex<Breaker>,
+    /// Somebody wants a connection that was closed for idleness.
+    wanted: Notify,
+    /// A call found the connection broken.
+    suspected: Notify,
+    condition: Mutex<Condition>,
+}
+
+/// The shared connection, or why there is none.
+#[derive(Debug, Clone)]
+enum Link {
+    Connecting,
+    Up(Arc<Connection>),
+    /// Closed because nobody used it.
+    Idle,
+    Down {
+        reason: String,
+        until: Instant,
+    },
+}
+
+#[derive(Debug)]
+struct Condition {
+    last_error: Option<String>,
+    since: u64,
+}
+
+/// Why an upstream cannot be called now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unavailable {
+    #[error("{name} cannot be reached ({reason}); it is tried again in {} s", .retry.as_secs() + 1)]
+    Down { name: String, reason: String, retry: Duration },
+    #[error("{name} is still being connected to; try again in a moment")]
+    Connecting { name: String },
+    #[error("{name} did not answer several calls in a row; it is tried again in {} s", .retry.as_secs() + 1)]
+    Failing { name: String, retry: Duration },
+    #[error("{name} has as many connections as it may have ({limit}); try again when one is free")]
+    Full { name: String, limit: usize },
+}
+
+impl Upstream {
+    pub(crate) fn new(config: UpstreamConfig, setting: Arc<Setting>) -> Upstream {
+        let own = OwnConnections::new(config.max_connections);
+        Upstream {
+            config,
+            setting,
+            link: watch::Sender::new(Link::Connecting),
+            listing: ArcSwap::default(),
+            watched: Arc::default(),
+            news: Arc::default(),
+            own,
+            breaker: Mutex::default(),
+            wanted: Notify::new(),
+            suspected: Notify::new(),
+            condition: Mutex::new(Condition { last_error: None, since: health::now() }),
+        }
+    }
+
+    /// What it offered when it was last asked, whether or not it is up.
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        self.listing.load_full()
+    }
+
+    /// A connection for a caller's next call.
+    pub(crate) async fn connection(&self, cx: &Context) -> Result<Arc<Connection>, Unavailable> {
+        if let Err(retry) = lock(&self.breaker).admit(Instant::now()) {
+            return Err(Unavailable::Failing { name: self.config.name.clone(), retry });
+        }
+        match self.config.share {
+            Share::Shared => self.shared().await,
+            Share::PerSession => self.own.get(self, cx).await,
+        }
+    }
+
+    /// The shared connection; waits while it is being made.
+    async fn shared(&self) -> Result<Arc<Connection>, Unavailable> {
+        if let Link::Up(connection) = &*self.link.borrow() {
+            return Ok(Arc::clone(connection));
+        }
+        let mut link = self.link.subscribe();
+        let settled = async {
+            loop {
+                match link.borrow_and_update().clone() {
+                    Link::Up(connection) => return Ok(connection),
+                    Link::Down { reason, until } => return Err(self.down(reason, until)),
+                    Link::Idle => self.wanted.notify_one(),
+                    Link::Connecting => {}
+                }
+                if link.changed().await.is_err() {
+                    return Err(self.down("it is being removed".to_owned(), Instant::now()));
+                }
+            }
+        };
+        let patience = PATIENCE.min(self.config.call_timeout);
+        let connecting = || Unavailable::Connecting { name: self.config.name.clone() };
+        tokio::time::timeout(patience, settled).await.unwrap_or_else(|_| Err(connecting()))
+    }
+
+    fn down(&self, reason: String, until: Instant) -> Unavailable {
+        let retry = until.saturating_duration_since(Instant::now());
+        Unavailable::Down { name: self.config.name.clone(), reason, retry }
+    }
+
+    /// Learns from how a call ended.
+    pub(crate) fn learn(&self, connection: &Arc<Connection>, ended: Result<(), &ClientError>) {
+        match ended {
+            // Whoever refuses, is there.
+            Ok(()) | Err(ClientError::Rpc(_) | ClientError::Status(_)) => {
+                lock(&self.breaker).succeeded();
+            }
+            Err(
+                ClientError::Unreachable(_)
+                | ClientError::Broken(_)
+                | ClientError::Interrupted
+                | ClientError::Closed,
+            ) => {
+                self.own.forget(connection);
+                connection.suspect();
+                self.suspected.notify_one();
+            }
+            Err(
+                ClientError::Silent(_) | ClientError::TooLarge { .. } | ClientError::Protocol(_),
+            ) => {
+                lock(&self.breaker).failed(Instant::now());
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Waits for another connection than one that is broken; `false` if none comes in time.
+    pub(crate) async fn renewed(&self, broken: &Arc<Connection>, patience: Duration) -> bool {
+        if self.config.share == Share::PerSession {
+            return true;
+        }
+        let mut link = self.link.subscribe();
+        let is_other = |link: &Link| match link {
+            Link::Up(connection) => !Arc::ptr_eq(connection, broken) || !broken.is_suspect(),
+            _ => false,
+        };
+        tokio::time::timeout(patience, link.wait_for(is_other))
+            .await
+            .is_ok_and(|other| other.is_ok())
+    }
+
+    /// Takes in a notification that belongs to no call.
+    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>) {
+        self.news.hear(method, params);
+    }
+
+    /// Whether it runs tools as tasks of the modern era.
+    pub(crate) fn has_modern_tasks(&self) -> bool {
+        match &*self.link.borrow() {
+            Link::Up(connection) => connection.era == Era::Modern && connection.offers.tasks,
+            _ => false,
+        }
+    }
+
+    /// Closes every connection.
+    pub(crate) async fn close(&self) {
+        let link = self.link.send_replace(Link::Idle);
+        if let Link::Up(connection) = link {
+            connection.close().await;
+        }
+        self.own.sweep(&self.config, true).await;
+    }
+
+    /// How it is doing.
+    pub(crate) fn health(&self) -> Health {
+        let link = self.link.borrow().clone();
+        let connection = match &link {
+            Link::Up(connection) => Some(connection),
+            _ => None,
+        };
+        let failing = lock(&self.breaker).is_open(Instant::now());
+        let status = match &link {
+            Link::Up(_) if failing => Status::Failing,
+            Link::Up(_) => Status::Up,
+            Link::Idle => Status::Idle,
+            Link::Connecting => Status::Connecting,
+            Link::Down { .. } => Status::Down,
+        };
+        let revision = connection.map(|connection| connection.peer.revision());
+        let condition = lock(&self.condition);
+        Health {
+            status,
+            era: revision.map(health::era_of),
+            revision: revision.map(|revision| revision.as_str()),
+            transport: self.transport(connection),
+            tools: self.listing().tools.len(),
+            collisions: Vec::new(),
+            quarantined: Vec::new(),
+            last_error: condition.last_error.clone(),
+            since: condition.since,
+        }
+    }
+
+    fn transport(&self, connection: Option<&Arc<Connection>>) -> &'static str {
+        match &self.config.target {
+            Target::Command(_) => "stdio",
+            Target::HttpSse(_) | Target::CustomSse(_) => "http+sse",
+            Target::Http(_) if connection.is_some_and(|open| open.peer.is_http_sse()) => "http+sse",
+            Target::Http(_) => "streamable-http",
+        }
+    }
+
+    /// Closes connections of sessions that are idle or old.
+    pub(crate) async fn sweep(&self) {
+        self.own.sweep(&self.config, false).await;
+    }
+
+    fn set_link(&self, link: Link) {
+        let mut condition = lock(&self.condition);
+        condition.since = health::now();
+        if let Link::Down { reason, .. } = &link {
+            condition.last_error = Some(reason.clone());
+        }
+        drop(condition);
+        self.link.send_replace(link);
+    }
+
+    /// A connection that looked broken is not.
+    fn cleared(&self, connection: &Connection) {
+        connection.clear();
+        self.link.send_modify(|_| {});
+    }
+
+    fn note_error(&self, error: String) {
+        lock(&self.condition).last_error = Some(error);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

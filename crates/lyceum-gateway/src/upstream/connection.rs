@@ -1,0 +1,122 @@
+//! [`Connection`]: one open way to an upstream.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lyceum_http::client::Peer;
+use lyceum_wire::{Era, LogLevel};
+use tokio::time::Instant;
+
+use crate::listing::Offers;
+use crate::process::Handle;
+
+/// How long an upstream may take to be told a log level.
+const SET_LEVEL: Duration = Duration::from_secs(5);
+
+/// One open way to an upstream, and what is known about it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    pub(crate) era: Era,
+    pub(crate) offers: Offers,
+    opened: Instant,
+    n_calls: AtomicUsize,
+    /// A call found it broken, and nobody has looked yet.
+    is_suspect: AtomicBool,
+    used: Mutex<Instant>,
+    /// The most talkative level a legacy upstream was asked for.
+    level: tokio::sync::Mutex<Option<LogLevel>>,
+    /// The process at the other end, which ends with the connection.
+    child: Option<Handle>,
+}
+
+/// A call in progress; while there are any, the connection is in use.
+#[derive(Debug)]
+pub(crate) struct InUse(Arc<Connection>);
+
+impl Connection {
+    pub(crate) fn new(peer: Peer, child: Option<Handle>) -> Connection {
+        let offers = Offers::read(&peer.capabilities().unwrap_or_default());
+        Connection {
+            era: peer.era(),
+            offers,
+            peer,
+            opened: Instant::now(),
+            n_calls: AtomicUsize::new(0),
+            is_suspect: AtomicBool::new(false),
+            used: Mutex::new(Instant::now()),
+            level: tokio::sync::Mutex::new(None),
+            child,
+        }
+    }
+
+    pub(crate) fn enter(self: &Arc<Self>) -> InUse {
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
+        InUse(Arc::clone(self))
+    }
+
+    pub(crate) fn suspect(&self) {
+        self.is_suspect.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn clear(&self) {
+        self.is_suspect.store(false, Ordering::Relaxed);
+    }
+
+    /// For how long nobody has used it.
+    pub(crate) fn idle(&self) -> Duration {
+        if self.n_calls.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Makes sure that a legacy upstream sends log messages from `level` on.
+    pub(crate) async fn want_level(&self, level: LogLevel) {
+        if self.era == Era::Modern || !self.offers.logging {
+            return;
+        }
+        let mut told = self.level.lock().await;
+        if told.is_some_and(|told| told <= level) {
+            return;
+        }
+        *told = Some(level);
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        let setting = self.peer.call("logging/setLevel", params);
+        if let Ok(Err(error)) = tokio::time::timeout(SET_LEVEL, setting).await {
+            tracing::debug!(%error, "could not set the log level of an upstream");
+        }
+    }
+
+    /// Why it ended, once it has.
+    pub(crate) async fn farewell(&self) -> String {
+        match &self.child {
+            Some(child) => child.stop().await.to_string(),
+            None => "the connection was lost".to_owned(),
+        }
+    }
+
+    /// Says goodbye: ends the session, and the process if there is one.
+    pub(crate) async fn close(&self) {
+        self.peer.clone().close().await;
+        if let Some(child) = &self.child {
+            child.stop().await;
+        }
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.n_calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}

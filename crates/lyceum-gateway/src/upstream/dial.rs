@@ -1,0 +1,141 @@
+//! Connecting to an upstream, wherever it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lyceum_http::client::{Client, ClientBuilder, ClientError, Limits, Transport};
+use lyceum_wire::{RevisionSet, Writer};
+
+use super::connection::Connection;
+use super::news::{Ear, News};
+use crate::config::{EraChoice, Target, UpstreamConfig};
+use crate::credentials::{self, CredentialError};
+use crate::process::{AllowedCommands, Child, Exit, Spawn, SpawnError};
+use crate::stack::Stack;
+
+/// How long connecting may take before it counts as failed.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// What we can do for upstreams, because we can ask our own clients for it.
+const CAPABILITIES: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{"listChanged":true}}"#;
+
+/// What all upstreams are told about us, and how they are reached.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The name we go by.
+    pub name: String,
+    /// Our version.
+    pub version: String,
+    /// Commands that may be started.
+    pub allowed_commands: Arc<AllowedCommands>,
+    /// How HTTP upstreams are reached.
+    pub stack: Stack,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("{0}; {1}")]
+    Child(ClientError, Exit),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("it could not be reached within {0:?}")]
+    Slow(Duration),
+}
+
+/// Connects and shakes hands.
+pub(crate) async fn dial(
+    config: &UpstreamConfig,
+    setting: &Setting,
+    news: &Arc<News>,
+) -> Result<Connection, DialError> {
+    let connecting = connect(config, setting, news);
+    match tokio::time::timeout(CONNECT, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(DialError::Slow(CONNECT)),
+    }
+}
+
+async fn connect(
+    config: &UpstreamConfig,
+    setting: &Setting,
+    news: &Arc<News>,
+) -> Result<Connection, DialError> {
+    let (url, transport) = match &config.target {
+        Target::Command(command) => return start(command, config, setting, news).await,
+        Target::Http(url) => (url, Transport::Auto),
+        Target::HttpSse(url) => (url, Transport::HttpSse),
+        Target::CustomSse(url) => (url, Transport::HttpSse),
+    };
+    let mut client = builder(url, config, setting, news).transport(transport);
+    for (name, value) in &credentials::headers(&config.headers, &|name| std::env::var(name).ok())? {
+        client = client.header(name.as_str(), value.to_str().unwrap_or_default());
+    }
+    let peer = client.service(setting.stack.clone()).build()?.connect().await?;
+    Ok(Connection::new(peer, None))
+}
+
+/// Starts a process and shakes hands with it.
+async fn start(
+    command: &[String],
+    config: &UpstreamConfig,
+    setting: &Setting,
+    news: &Arc<News>,
+) -> Result<Connection, DialError> {
+    let spawn = Spawn {
+        env: config.env.clone(),
+        directory: config.directory.clone(),
+        ..Spawn::new(&config.name, command.to_vec())
+    };
+    let shake = |config: &UpstreamConfig| {
+        let client = builder("", config, setting, news);
+        let child = spawn.spawn(&setting.allowed_commands);
+        async move {
+            let Child { stdin, stdout, handle } = child?;
+            match client.connect_over(stdout, stdin).await {
+                Ok(peer) => Ok(Connection::new(peer, Some(handle))),
+                Err(error) => Err(DialError::Child(error, handle.stop().await)),
+            }
+        }
+    };
+    match shake(config).await {
+        // Some old servers do not survive being asked something they do not know.
+        Err(DialError::Child(ClientError::EndedByProbe, _)) if config.era == EraChoice::Auto => {
+            shake(&UpstreamConfig { era: EraChoice::Legacy, ..config.clone() }).await
+        }
+        ended => ended,
+    }
+}
+
+fn builder(
+    url: &str,
+    config: &UpstreamConfig,
+    setting: &Setting,
+    news: &Arc<News>,
+) -> ClientBuilder {
+    let mut limits = Limits::default();
+    limits.silence = config.call_timeout;
+    let versions = match config.era {
+        EraChoice::Auto => RevisionSet::ALL,
+        EraChoice::Legacy => RevisionSet::LEGACY,
+        EraChoice::Modern => RevisionSet::MODERN,
+    };
+    Client::builder(url)
+        .info(info(setting))
+        .capabilities(CAPABILITIES)
+        .versions(versions)
+        .handler(Ear(Arc::clone(news)))
+        .limits(limits)
+}
+
+fn info(setting: &Setting) -> Bytes {
+    let mut info = Writer::new();
+    info.text("name", &setting.name);
+    info.text("version", &setting.version);
+    info.finish()
+}

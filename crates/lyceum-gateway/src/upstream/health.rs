@@ -1,0 +1,59 @@
+//! How an upstream is doing, for people and for `/health`.
+
+use std::time::SystemTime;
+
+use lyceum_wire::Revision;
+use serde::Serialize;
+
+/// How an upstream is doing.
+#[derive(Debug, Clone, Serialize)]
+pub struct Health {
+    /// Whether it can be called.
+    pub status: Status,
+    /// `legacy` or `modern`, once it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub era: Option<&'static str>,
+    /// The revision in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<&'static str>,
+    /// How it is reached.
+    pub transport: &'static str,
+    /// Tools it offers.
+    pub tools: usize,
+    /// Names of its that others had before.
+    pub collisions: Vec<String>,
+    /// Tools that are held back because their definition changed.
+    pub quarantined: Vec<String>,
+    /// What went wrong last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Since when the status is what it is, in seconds since 1970.
+    pub since: u64,
+}
+
+/// Whether an upstream can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is being connected to.
+    Connecting,
+    /// It can be called.
+    Up,
+    /// Nobody used it for long, so the connection was closed; the next call opens it again.
+    Idle,
+    /// It is connected but does not answer.
+    Failing,
+    /// It cannot be reached; it is tried again.
+    Down,
+}
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+pub(crate) fn era_of(revision: Revision) -> &'static str {
+    match revision.era() {
+        lyceum_wire::Era::Legacy => "legacy",
+        lyceum_wire::Era::Modern => "modern",
+    }
+}

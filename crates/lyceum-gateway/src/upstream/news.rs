@@ -1,0 +1,111 @@
+//! [`News`]: what an upstream says unasked, kept until somebody looks.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use lyceum_http::client::{ClientHandler, ServerNotification, ServerRequest};
+use lyceum_wire::{Object, RpcError};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+use crate::listing::Kind;
+
+/// Changed resources kept at once; further ones are not worth more memory.
+const MAX_UPDATED: usize = 4096;
+
+/// Lists and resources that changed. The same change twice is one.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    state: Mutex<State>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) lists: BTreeSet<Kind>,
+    /// The upstream's own URIs.
+    pub(crate) resources: BTreeSet<String>,
+}
+
+impl News {
+    /// Takes in a notification; others than about changes are nobody's.
+    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>) {
+        let mut state = self.lock();
+        if let Some(kind) = Kind::changed_by(method) {
+            state.lists.insert(kind);
+        } else if method == "notifications/resources/updated" {
+            let uri = params.and_then(|raw| Object::parse(raw).ok()?.text("uri"));
+            let Some(uri) = uri.filter(|_| state.resources.len() < MAX_UPDATED) else { return };
+            state.resources.insert(uri);
+        } else {
+            return;
+        }
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for news.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Everything since the last time.
+    pub(crate) fn take(&self) -> State {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hears what belongs to no call of a client's.
+#[derive(Debug, Clone)]
+pub(crate) struct Ear(pub(crate) Arc<News>);
+
+impl ClientHandler for Ear {
+    /// Nobody is there to be asked. Roots are none, everything else is refused at once.
+    async fn request(&self, request: ServerRequest) -> Result<Bytes, RpcError> {
+        if request.method == "roots/list" {
+            return Ok(Bytes::from_static(br#"{"roots":[]}"#));
+        }
+        let problem = format!("{} belongs to no call of a client's, or to several", request.method);
+        Err(RpcError::invalid_request(problem))
+    }
+
+    async fn notification(&self, notification: ServerNotification) {
+        self.0.hear(&notification.method, notification.params.as_deref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn changes_are_kept_once_and_other_things_not_at_all() {
+        let news = News::default();
+        for _ in 0..2 {
+            news.hear("notifications/tools/list_changed", None);
+            news.hear("notifications/resources/updated", Some(br#"{"uri":"a"}"#));
+            news.hear("notifications/resources/updated", Some(br#"{"uri":1}"#));
+            news.hear("notifications/message", Some(b"{}"));
+        }
+        news.arrived().await;
+        let state = news.take();
+        assert_eq!(state.lists, BTreeSet::from([Kind::Tools]));
+        assert_eq!(state.resources, BTreeSet::from(["a".to_owned()]));
+        assert!(news.take().lists.is_empty());
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept() {
+        let news = News::default();
+        for n in 0..2 * MAX_UPDATED {
+            let params = format!(r#"{{"uri":"{n}"}}"#);
+            news.hear("notifications/resources/updated", Some(params.as_bytes()));
+        }
+        assert_eq!(news.take().resources.len(), MAX_UPDATED);
+    }
+}

@@ -1,0 +1,126 @@
+//! [`OwnConnections`]: connections that belong to one session, or to one principal.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lyceum_http::{Context, Principal};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::dial::dial;
+use super::{Connection, Unavailable, Upstream};
+use crate::config::UpstreamConfig;
+
+/// Whose connection it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Owner {
+    /// A legacy session.
+    Session(u128),
+    /// Everything a modern client with these credentials does.
+    Principal(Arc<str>, Option<Principal>),
+}
+
+type Slot = Arc<OnceCell<Arc<Connection>>>;
+
+/// The connections of an upstream that are not shared.
+#[derive(Debug)]
+pub(crate) struct OwnConnections {
+    max: usize,
+    open: Mutex<HashMap<Owner, Slot>>,
+}
+
+impl OwnConnections {
+    pub(crate) fn new(max: usize) -> OwnConnections {
+        OwnConnections { max, open: Mutex::default() }
+    }
+
+    /// The caller's own connection, made if there is none. Calls that find none together share the
+    /// one that is made.
+    pub(crate) async fn get(
+        &self,
+        upstream: &Upstream,
+        cx: &Context,
+    ) -> Result<Arc<Connection>, Unavailable> {
+        let owner = Owner::of(cx);
+        let slot = self.slot(&owner).ok_or_else(|| Unavailable::Full {
+            name: upstream.config.name.clone(),
+            limit: self.max,
+        })?;
+        let opened = slot.get_or_try_init(|| async {
+            let dialled = dial(&upstream.config, &upstream.setting, &upstream.news).await;
+            dialled.map(Arc::new).map_err(|error| error.to_string())
+        });
+        opened.await.cloned().map_err(|reason| {
+            self.lock().remove(&owner);
+            upstream.note_error(reason.clone());
+            upstream.down(reason, Instant::now())
+        })
+    }
+
+    fn slot(&self, owner: &Owner) -> Option<Slot> {
+        let mut open = self.lock();
+        if let Some(slot) = open.get(owner) {
+            return Some(Arc::clone(slot));
+        }
+        if open.len() >= self.max {
+            // Whoever used theirs least recently gives way, unless everybody is busy.
+            let idle = |slot: &Slot| slot.get().map(|connection| connection.idle());
+            let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(slot)?, owner)));
+            let (idle, oldest) = oldest.max_by_key(|(idle, _)| *idle)?;
+            if idle.is_zero() {
+                return None;
+            }
+            let oldest = oldest.clone();
+            if let Some(slot) = open.remove(&oldest) {
+                close(&slot);
+            }
+        }
+        Some(Arc::clone(open.entry(owner.clone()).or_default()))
+    }
+
+    /// Forgets a connection that is broken.
+    pub(crate) fn forget(&self, broken: &Arc<Connection>) {
+        let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, broken));
+        self.lock().retain(|_, slot| !is_it(slot));
+    }
+
+    /// Closes what is idle or old, whatever streams are open; everything `at_once`.
+    pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
+        let mut over = Vec::new();
+        self.lock().retain(|_, slot| {
+            let Some(connection) = slot.get() else { return !at_once };
+            let is_over = at_once
+                || config.idle_timeout.is_some_and(|limit| connection.idle() >= limit)
+                || config.max_lifetime.is_some_and(|limit| connection.age() >= limit);
+            if is_over {
+                over.push(Arc::clone(connection));
+            }
+            !is_over
+        });
+        let mut closing = tokio::task::JoinSet::new();
+        for connection in over {
+            closing.spawn(async move { connection.close().await });
+        }
+        closing.join_all().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Owner, Slot>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owner {
+    fn of(cx: &Context) -> Owner {
+        match cx.session_key {
+            Some(session) => Owner::Session(session),
+            None => Owner::Principal(Arc::clone(&cx.endpoint), cx.principal.clone()),
+        }
+    }
+}
+
+/// Closes a connection in the background.
+fn close(slot: &Slot) {
+    if let Some(connection) = slot.get().cloned() {
+        tokio::spawn(async move { connection.close().await });
+    }
+}

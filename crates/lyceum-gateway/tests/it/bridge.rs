@@ -1,0 +1,170 @@
+//! What happens between the eras when clients lack something, answer wrongly, or leave.
+
+use lyceum_http::client::{CallOptions, ClientError, Peer};
+use lyceum_wire::{Revision, RevisionSet};
+use serde_json::{Value, json};
+
+use crate::house::{House, Way, text};
+
+const CAPABLE: &str = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
+
+async fn raw(
+    peer: &Peer,
+    method: &str,
+    params: Value,
+    capabilities: &'static str,
+) -> Result<Value, ClientError> {
+    let options = CallOptions::new().capabilities(capabilities).hand_back_input_requests();
+    let result = peer.call_with(method, params.to_string(), &options).await?;
+    Ok(serde_json::from_slice(&result).unwrap())
+}
+
+async fn call(peer: &Peer, params: Value) -> Result<Value, ClientError> {
+    raw(peer, "tools/call", params, CAPABLE).await
+}
+
+async fn modern(house: &House) -> Peer {
+    house.client_with(Revision::V2026_07_28, (), CAPABLE).await
+}
+
+fn answer(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+fn code(ended: Result<Value, ClientError>) -> i32 {
+    match ended {
+        Err(ClientError::Rpc(error)) => error.code.0,
+        other => panic!("no error: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_call_asks_again_until_it_is_answered_rightly() {
+    for way in [Way::Http, Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let peer = modern(&house).await;
+        let asked = call(&peer, json!({"name": "up_ask"})).await.unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{way:?}: {asked}");
+        let request = &asked["inputRequests"]["elicitation-1"];
+        assert_eq!(request["method"], "elicitation/create", "{way:?}: {asked}");
+        assert_eq!(request["params"]["message"], "Who are you?");
+        let mut state = asked["requestState"].clone();
+        for wrong in [json!({}), json!({"other": answer("X")}), json!({"elicitation-1": "text"})] {
+            let again = call(
+                &peer,
+                json!({"name": "up_ask", "requestState": state, "inputResponses": wrong}),
+            )
+            .await
+            .unwrap();
+            assert_eq!(again["inputRequests"]["elicitation-1"], *request, "{way:?}: {again}");
+            state = again["requestState"].clone();
+        }
+        let right = json!({"elicitation-1": answer("Ada"), "extra": 1});
+        let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": right});
+        let ended = call(&peer, retry.clone()).await.unwrap();
+        assert_eq!(ended["content"][0]["text"], "Hello, Ada!", "{way:?}: {ended}");
+        assert_eq!(code(call(&peer, retry).await), -32602, "a handle is good for one answer");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_no_shape_are_refused_and_the_call_goes_on() {
+    let house = House::new(Way::Http, RevisionSet::LEGACY).await;
+    let peer = modern(&house).await;
+    let asked = call(&peer, json!({"name": "up_ask"})).await.unwrap();
+    let state = &asked["requestState"];
+    let bad = json!({"name": "up_ask", "requestState": state, "inputResponses": [1]});
+    assert_eq!(code(call(&peer, bad).await), -32602);
+    let good = json!({"name": "up_ask", "requestState": state, "inputResponses": {"elicitation-1": answer("Bo")}});
+    assert_eq!(call(&peer, good).await.unwrap()["content"][0]["text"], "Hello, Bo!");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_is_good_for_its_own_call_only() {
+    for served in [RevisionSet::LEGACY, RevisionSet::MODERN] {
+        let house = House::new(Way::Http, served).await;
+        let peer = modern(&house).await;
+        let asked = call(&peer, json!({"name": "up_ask"})).await.unwrap();
+        let state = asked["requestState"].as_str().unwrap();
+        let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        let answers = json!({ key: answer("Ada") });
+        let altered = format!("{}x", &state[..state.len() - 1]);
+        for (name, state) in [("up_think", state), ("up_ask", altered.as_str()), ("up_ask", "")] {
+            let stolen = json!({"name": name, "requestState": state, "inputResponses": answers});
+            assert_eq!(code(call(&peer, stolen).await), -32602, "{name} {state}");
+        }
+        let own = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
+        assert_eq!(call(&peer, own).await.unwrap()["content"][0]["text"], "Hello, Ada!");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_cannot_be_asked_is_told_at_once() {
+    for (way, served) in [
+        (Way::Http, RevisionSet::LEGACY),
+        (Way::Http, RevisionSet::MODERN),
+        (Way::HttpSse, RevisionSet::LEGACY),
+        (Way::Stdio, RevisionSet::LEGACY),
+        (Way::Stdio, RevisionSet::MODERN),
+    ] {
+        let house = House::new(way, served).await;
+        let peer = house.client_with(Revision::V2026_07_28, (), "{}").await;
+        let refused = raw(&peer, "tools/call", json!({"name": "up_ask"}), "{}").await;
+        let Err(ClientError::Rpc(error)) = refused else { panic!("{way:?}: {refused:?}") };
+        assert_eq!(error.code.0, -32021, "{way:?} {served:?}: {error:?}");
+        let data: Value = serde_json::from_slice(&error.data.unwrap()).unwrap();
+        assert!(data["requiredCapabilities"]["elicitation"].is_object(), "{data}");
+        // The upstream is not left hanging, and a legacy client is told by the upstream.
+        let old = house.client_with(Revision::V2025_06_18, (), "{}").await;
+        let options = CallOptions::new().silence(std::time::Duration::from_secs(5));
+        let told = old.call_tool("up_ask", "{}", &options).await;
+        let failed = match &told {
+            Ok(result) => String::from_utf8_lossy(result).contains("\"isError\":true"),
+            Err(error) => error.rpc().is_some(),
+        };
+        assert!(failed, "{way:?} {served:?}: {told:?}");
+        assert_eq!(text(&peer, "up_echo", json!({"text": "on"})).await.unwrap(), "on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_members_and_odd_numbers_survive_the_way_there_and_back() {
+    // What the upstream gets is what the client wrote; what the client gets is what it answered.
+    let upstream = crate::mirror::Mirror::start().await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let arguments = r#"{"z":1.0,"a":123456789012345678901234567890,"s":"\u00e9\ud83d\ude00","n":[1,  2],"e":1e400}"#;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let peer = house.client_with(revision, (), "{}").await;
+        let params = format!(
+            r#"{{"vendor":[1.50],"name":"up_mirror","arguments":{arguments},"_meta":{{"traceparent":"00-a-b-01","vendor/x":1.0}}}}"#
+        );
+        let result = peer.call("tools/call", params).await.unwrap();
+        let result = String::from_utf8(result.to_vec()).unwrap();
+        assert!(result.contains(r#""odd":{"b":1.0,"a":1e3}"#), "{result}");
+        let seen = upstream.last();
+        assert!(seen.contains(&format!(r#""arguments":{arguments}"#)), "{seen}");
+        assert!(seen.contains(r#""vendor":[1.50],"name":"mirror""#), "{seen}");
+        assert!(seen.contains(r#""traceparent":"00-a-b-01","vendor/x":1.0"#), "{seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_clients_own_hop_reaches_the_upstream() {
+    let upstream = crate::mirror::Mirror::start().await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let canary = "canary-7f3a";
+    let request = lyceum_testkit::Request::modern("/mcp", 1, "tools/call", json!({
+        "name": "up_mirror", "arguments": {},
+        "_meta": {"progressToken": canary, "io.modelcontextprotocol/clientInfo": {"name": canary, "version": "1"}},
+    }))
+    .header("authorization", &format!("Bearer {canary}"))
+    .header("cookie", &format!("id={canary}"))
+    .header("mcp-session-id", canary)
+    .header("x-forwarded-for", canary)
+    .header("x-api-key", canary)
+    .header("mcp-param-secret", canary);
+    let answer = house.front.connect().await.call(&request).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let seen = upstream.everything();
+    assert!(seen.contains("mirror") && !seen.contains(canary), "{seen}");
+}

@@ -1,0 +1,195 @@
+//! A gateway with one upstream behind it and one client before it, all over real sockets and pipes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::{EraChoice, Gateway, Setting, Target, UpstreamConfig, stack};
+use lyceum_http::client::{
+    CallOptions, Client, ClientError, ClientHandler, Peer, ServerNotification, ServerRequest,
+    Transport,
+};
+use lyceum_http::{Endpoint, Handler, ServeOptions, Site, serve};
+use lyceum_server::Server;
+use lyceum_testkit::Server as Running;
+use lyceum_wire::{Revision, RevisionSet, RpcError};
+use serde_json::{Value, json};
+
+use crate::fixture;
+
+/// How the upstream is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Http,
+    HttpSse,
+    Stdio,
+}
+
+/// Everything between the client and the upstream, and both of them.
+pub(crate) struct House {
+    pub(crate) gateway: Gateway,
+    pub(crate) front: Running,
+    /// The upstream, if it is in this process.
+    _upstream: Option<Running>,
+}
+
+/// What a client answers to questions, and what it heard.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Client1 {
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    pub(crate) heard: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl ClientHandler for Client1 {
+    async fn request(&self, request: ServerRequest) -> Result<Bytes, RpcError> {
+        self.asked.lock().unwrap().push(request.method.clone());
+        Ok(Bytes::from(match request.method.as_str() {
+            "elicitation/create" => {
+                json!({"action": "accept", "content": {"name": "Ada"}}).to_string()
+            }
+            "sampling/createMessage" => json!({
+                "role": "assistant", "model": "m",
+                "content": {"type": "text", "text": "hm"},
+            })
+            .to_string(),
+            "roots/list" => {
+                json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}).to_string()
+            }
+            method => return Err(RpcError::method_not_found(method)),
+        }))
+    }
+
+    async fn notification(&self, notification: ServerNotification) {
+        let params = notification.params.unwrap_or_default();
+        let params = serde_json::from_slice(&params).unwrap_or(Value::Null);
+        self.heard.lock().unwrap().push((notification.method, params));
+    }
+}
+
+impl Client1 {
+    /// Waits until a notification of this method was heard and returns its params.
+    pub(crate) async fn hears(&self, method: &str) -> Value {
+        for _ in 0..500 {
+            let heard =
+                self.heard.lock().unwrap().iter().find(|(heard, _)| heard == method).cloned();
+            if let Some((_, params)) = heard {
+                return params;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{method} was not heard; heard {:?}", self.heard.lock().unwrap());
+    }
+}
+
+/// The example of this package that is the fixture as a process.
+pub(crate) fn upstream_program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    profile.join("examples").join("upstream")
+}
+
+pub(crate) fn setting() -> Setting {
+    Setting {
+        name: "gateway".to_owned(),
+        version: "1".to_owned(),
+        allowed_commands: Arc::new(AllowedCommands::new([upstream_program().to_str().unwrap()])),
+        stack: stack::stack(),
+    }
+}
+
+/// Serves a handler at `/mcp`, and over HTTP+SSE at `/sse`.
+pub(crate) async fn serve_handler(handler: impl Handler, served: RevisionSet) -> Running {
+    let endpoint = Endpoint::builder("/mcp", handler).revisions(served).build().unwrap();
+    Running::start(|listener, shutdown| async move {
+        let http_sse = endpoint.http_sse("/messages");
+        let site = Site::new().endpoint(endpoint).http_sse("/sse", http_sse);
+        serve(listener, site, ServeOptions::default(), shutdown).await.unwrap();
+    })
+    .await
+}
+
+pub(crate) fn own_server() -> Server {
+    Server::builder("front", "1").gateway().build()
+}
+
+impl House {
+    /// A gateway with the fixture behind it, speaking only `served`.
+    pub(crate) async fn new(way: Way, served: RevisionSet) -> House {
+        let (config, upstream) = fixture_upstream(way, served).await;
+        House::with(vec![config], upstream).await
+    }
+
+    pub(crate) async fn with(configs: Vec<UpstreamConfig>, upstream: Option<Running>) -> House {
+        let gateway = Gateway::new(setting());
+        gateway.configure(configs);
+        let door = gateway.door(own_server(), Arc::new(|_: &str| true));
+        assert!(gateway.settled(Duration::from_secs(20)).await, "{:?}", gateway.health());
+        let front = serve_handler(door, RevisionSet::ALL).await;
+        House { gateway, front, _upstream: upstream }
+    }
+
+    /// A client of exactly this revision.
+    pub(crate) async fn client(&self, revision: Revision) -> (Peer, Client1) {
+        let handler = Client1::default();
+        let capabilities = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
+        (self.client_with(revision, handler.clone(), capabilities).await, handler)
+    }
+
+    pub(crate) async fn client_with(
+        &self,
+        revision: Revision,
+        handler: impl ClientHandler,
+        capabilities: &'static str,
+    ) -> Peer {
+        let old = revision == Revision::V2024_11_05;
+        let path = if old { "sse" } else { "mcp" };
+        let peer = Client::builder(format!("http://{}/{path}", self.front.address()))
+            .name("client", "1")
+            .capabilities(capabilities)
+            .versions([revision].into_iter().collect())
+            .transport(if old { Transport::HttpSse } else { Transport::Streamable })
+            .handler(handler)
+            .build()
+            .unwrap()
+            .connect()
+            .await
+            .unwrap();
+        assert_eq!(peer.revision(), revision);
+        peer
+    }
+}
+
+/// The configuration of a fixture, and the fixture if it runs in this process.
+pub(crate) async fn fixture_upstream(
+    way: Way,
+    served: RevisionSet,
+) -> (UpstreamConfig, Option<Running>) {
+    let running = match way {
+        Way::Stdio => None,
+        Way::Http | Way::HttpSse => Some(serve_handler(fixture::server(), served).await),
+    };
+    let address = running.as_ref().map(|running| running.address().to_string()).unwrap_or_default();
+    let target = match way {
+        Way::Http => Target::Http(format!("http://{address}/mcp")),
+        Way::HttpSse => Target::HttpSse(format!("http://{address}/sse")),
+        Way::Stdio => {
+            let era = if served == RevisionSet::MODERN { "modern" } else { "legacy" };
+            let program = upstream_program().to_str().unwrap().to_owned();
+            Target::Command(vec![program, era.to_owned()])
+        }
+    };
+    let era = if served == RevisionSet::MODERN { EraChoice::Modern } else { EraChoice::Auto };
+    (UpstreamConfig { era, ..UpstreamConfig::new("up", target) }, running)
+}
+
+/// Calls a tool and returns the text of its result.
+pub(crate) async fn text(peer: &Peer, tool: &str, arguments: Value) -> Result<String, ClientError> {
+    let result = peer.call_tool(tool, arguments.to_string(), &CallOptions::new()).await?;
+    let result: Value = serde_json::from_slice(&result).unwrap();
+    Ok(result["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text in {result}"))
+        .to_owned())
+}
