@@ -13,6 +13,8 @@ mod foreign;
 mod hooks;
 // Behind the HTTP transport: what only shows with a real connection.
 mod http;
+// Our own client over an in-memory pipe.
+mod lines;
 // Lists: pages, cursors, things that come and go.
 mod lists;
 // Reading resources, getting prompts, completing arguments.

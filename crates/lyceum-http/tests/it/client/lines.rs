@@ -198,6 +198,23 @@ async fn a_server_that_takes_no_input_is_given_up() {
     assert!(!stuck.is_unsent(), "{stuck:?}");
     assert!(queued.is_unsent() && queued.to_string().contains("takes no input"), "{queued}");
     assert!(peer.is_closed());
+    // Both streams are let go, although the peer is still there.
+    assert_eq!(pipe.next_line().await, None);
+}
+
+#[tokio::test]
+async fn what_was_reported_unsent_is_never_sent() {
+    let (mut pipe, (reader, writer)) = Pipe::new(64);
+    let peer = tokio::join!(client().connect_over(reader, writer), pipe.be_legacy()).0.unwrap();
+    let stuck = call(&peer, CallOptions::new());
+    tokio::task::yield_now().await;
+    let queued = call(&peer, CallOptions::new());
+    tokio::task::yield_now().await;
+    pipe.say_no_more().await;
+    assert!(!stuck.await.unwrap().unwrap_err().is_unsent());
+    assert!(queued.await.unwrap().unwrap_err().is_unsent());
+    pipe.request("tools/call").await;
+    assert_eq!(pipe.next_line().await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,6 +50,11 @@ impl Pipe {
         self.output.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
+    /// Ends the server's output, not its input.
+    pub(super) async fn say_no_more(&mut self) {
+        self.output.shutdown().await.unwrap();
+    }
+
     pub(super) async fn result(&mut self, id: &str, result: &str) {
         self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).await;
     }
