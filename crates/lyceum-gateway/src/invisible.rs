@@ -104,6 +104,21 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// JSON with everything hidden in its strings as escapes; the same JSON, but one can see it.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for (n, c) in json.char_indices() {
+        match kind_of(c, &json[..n], &json[n + c.len_utf8()..]) {
+            None => out.push(c),
+            Some(_) => {
+                let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                out.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    out
+}
+
 /// A quick look: most definitions are plain ASCII without escapes.
 fn may_hide(definition: &str) -> bool {
     !definition.is_ascii() || definition.contains('\\') || definition.contains('\u{7f}')

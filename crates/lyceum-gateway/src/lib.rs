@@ -15,6 +15,7 @@ mod gateway;
 pub mod glob;
 pub mod invisible;
 mod listing;
+pub mod lock;
 pub mod names;
 pub mod oauth;
 pub mod process;

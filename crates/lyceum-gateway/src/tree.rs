@@ -51,10 +51,42 @@ impl Tree {
         }
     }
 
+    /// A member of an object.
+    pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
+        let Tree::Members(members) = self else { return None };
+        members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+    }
+
+    /// The text, if it is one.
+    pub(crate) fn text(&self) -> Option<&str> {
+        if let Tree::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Members in the order of their names, at every level.
+    pub(crate) fn sorted(self) -> Tree {
+        match self {
+            Tree::List(elements) => Tree::List(elements.into_iter().map(Tree::sorted).collect()),
+            Tree::Members(members) => {
+                let sorted = |(name, value): (String, Tree)| (name, value.sorted());
+                let mut members: Vec<(String, Tree)> = members.into_iter().map(sorted).collect();
+                members.sort_by(|(one, _), (other, _)| one.cmp(other));
+                Tree::Members(members)
+            }
+            other => other,
+        }
+    }
+
     /// Without any white space.
     pub(crate) fn compact(&self) -> String {
         let mut out = Vec::new();
         self.write(&mut out, None);
+        String::from_utf8(out).expect("it is made of strings")
+    }
+
+    /// One member or element per line.
+    pub(crate) fn pretty(&self) -> String {
+        let mut out = Vec::new();
+        self.write(&mut out, Some(0));
         String::from_utf8(out).expect("it is made of strings")
     }
 
@@ -115,6 +147,11 @@ mod tests {
             r#"{"z":1.0,"a":{"y":[1e400,{},[]],"b":123456789012345678901234567890},"t":"é\n"}"#;
         let tree = Tree::parse(raw).unwrap();
         assert_eq!(tree.compact(), raw);
+        assert_eq!(Tree::parse(&tree.pretty()).unwrap(), tree);
+        assert_eq!(
+            tree.sorted().compact(),
+            r#"{"a":{"b":123456789012345678901234567890,"y":[1e400,{},[]]},"t":"é\n","z":1.0}"#
+        );
     }
 
     #[test]
