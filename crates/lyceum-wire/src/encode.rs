@@ -101,7 +101,8 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut written = 0;
-    let mut at = 0;
+    // What most text consists of altogether.
+    let mut at = 8 * bytes.as_chunks::<8>().0.iter().take_while(|word| is_plain(**word)).count();
     while at < bytes.len() {
         if at % 8 == 0 && starts_plain(&bytes[at..]) {
             at += 8;
@@ -162,8 +163,11 @@ impl Escape {
 
 /// Whether the next eight bytes are ASCII that stands for itself: most text is nothing else.
 fn starts_plain(bytes: &[u8]) -> bool {
-    let Some(word) = bytes.first_chunk::<8>() else { return false };
-    let word = u64::from_le_bytes(*word);
+    bytes.first_chunk().is_some_and(|word| is_plain(*word))
+}
+
+fn is_plain(word: [u8; 8]) -> bool {
+    let word = u64::from_le_bytes(word);
     word & 0x8080_8080_8080_8080 == 0 && special_bytes(word) == 0
 }
 

@@ -40,16 +40,29 @@ impl std::error::Error for BadValue {}
 
 /// Reads a header value: whitespace around it is stripped, the base64 form is decoded.
 pub fn decode_value(raw: &[u8]) -> Result<Cow<'_, str>, BadValue> {
+    match decode_bytes(raw)? {
+        Cow::Borrowed(value) => {
+            std::str::from_utf8(value).map(Cow::Borrowed).map_err(|_| BadValue::Literal)
+        }
+        Cow::Owned(value) => String::from_utf8(value).map(Cow::Owned).map_err(|_| BadValue::Utf8),
+    }
+}
+
+/// The bytes of [`decode_value`], for comparisons.
+pub(crate) fn decode_bytes(raw: &[u8]) -> Result<Cow<'_, [u8]>, BadValue> {
     let value = trim(raw);
     if !value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
         return Err(BadValue::Literal);
     }
     if !looks_encoded(value) {
-        return std::str::from_utf8(value).map(Cow::Borrowed).map_err(|_| BadValue::Literal);
+        return Ok(Cow::Borrowed(value));
     }
     let payload = value.get(PREFIX.len()..value.len() - SUFFIX.len()).ok_or(BadValue::Base64)?;
     let decoded = STANDARD.decode(payload).map_err(|_| BadValue::Base64)?;
-    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| BadValue::Utf8)
+    if std::str::from_utf8(&decoded).is_err() {
+        return Err(BadValue::Utf8);
+    }
+    Ok(Cow::Owned(decoded))
 }
 
 /// Writes a header value: as it is when it is plain visible ASCII, in the base64 form otherwise.

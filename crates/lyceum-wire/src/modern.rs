@@ -8,7 +8,7 @@ use crate::classify::{Field, Refusal, RoutingHeaders};
 use crate::error::RpcError;
 use crate::level::LogLevel;
 use crate::message::{Notification, Request};
-use crate::mirror::{decode_value, mirrored_member, trim};
+use crate::mirror::{decode_bytes, mirrored_member, trim};
 use crate::params::{Member, Params};
 use crate::revision::{Era, Revision, RevisionSet};
 use crate::text::{Text, token_is, token_text};
@@ -182,9 +182,9 @@ fn check_name_header(
         (None, None) => Ok(()),
         (Some(_), None) => Err(RpcError::header_mismatch("Mcp-Name is missing")),
         (name, Some(value)) => {
-            let value = decode_value(value)
+            let value = decode_bytes(value)
                 .map_err(|bad| RpcError::header_mismatch(format!("Mcp-Name: {bad}")))?;
-            if name.is_some_and(|token| token_is(token, value.as_bytes())) {
+            if name.is_some_and(|token| token_is(token, &value)) {
                 return Ok(());
             }
             Err(RpcError::header_mismatch("Mcp-Name disagrees with the body"))

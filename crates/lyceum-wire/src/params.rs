@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::error::ParseError;
 use crate::scan::{Kind, Scan, Scanner, Span};
-use crate::text::token_text;
+use crate::text::{token_is, token_text};
 
 /// A member of `params` that is found while the body is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,6 +122,11 @@ impl Params {
     pub fn slice(&self, member: Member) -> Option<Bytes> {
         let span = self.found.members[member as usize];
         (!span.is_empty()).then(|| self.body.slice(span.range()))
+    }
+
+    /// Whether a member is the string `text`.
+    pub fn text_is(&self, member: Member, text: &str) -> bool {
+        self.get(member).is_some_and(|token| token_is(token, text.as_bytes()))
     }
 
     /// The text of a member; None if it is absent or not a string.
