@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lyceum_wire::{Id, RpcError, encode};
 
@@ -87,8 +87,18 @@ pub(crate) fn empty(status: StatusCode) -> Response<AnswerBody> {
 
 /// A JSON document.
 pub(crate) fn json(status: StatusCode, document: impl Into<Bytes>) -> Response<AnswerBody> {
+    json_in(HeaderMap::new(), status, document.into())
+}
+
+/// A JSON document whose headers are put into `headers`.
+pub(crate) fn json_in(
+    mut headers: HeaderMap,
+    status: StatusCode,
+    document: Bytes,
+) -> Response<AnswerBody> {
+    headers.insert(CONTENT_TYPE, JSON);
     let mut response = with_status(status, AnswerBody::whole(document));
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    *response.headers_mut() = headers;
     response
 }
 
@@ -100,16 +110,25 @@ pub(crate) fn error(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Re
 /// One JSON-RPC message as a complete event stream. Its length is known, so it goes out in one
 /// write and needs no chunked encoding.
 pub(crate) fn single_event(message: &[u8]) -> Response<AnswerBody> {
-    event_stream(AnswerBody::whole(sse::message_frame(message)))
+    single_event_in(HeaderMap::new(), message)
+}
+
+/// The same, its headers put into `headers`.
+pub(crate) fn single_event_in(headers: HeaderMap, message: &[u8]) -> Response<AnswerBody> {
+    event_stream_in(headers, AnswerBody::whole(sse::message_frame(message)))
 }
 
 /// An event stream.
 pub(crate) fn event_stream(body: AnswerBody) -> Response<AnswerBody> {
-    let mut response = with_status(StatusCode::OK, body);
-    let headers = response.headers_mut();
+    event_stream_in(HeaderMap::new(), body)
+}
+
+fn event_stream_in(mut headers: HeaderMap, body: AnswerBody) -> Response<AnswerBody> {
     headers.insert(CONTENT_TYPE, EVENT_STREAM);
     headers.insert(CACHE_CONTROL, NO_CACHE);
     headers.insert(UNBUFFERED, NO);
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
     response
 }
 

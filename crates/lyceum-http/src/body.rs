@@ -62,7 +62,8 @@ where
                 let total = *deadline.get_or_insert(now + limits.body_total);
                 let until = total.min(now + limits.body_idle);
                 let arrives = poll_fn(|cx| poll_data(body.as_mut(), cx));
-                timeout_at(until, arrives).await.map_err(|_| BodyError::TooSlow)?
+                // Boxed, so that bodies that are there already do not pay for the size of a timer.
+                Box::pin(timeout_at(until, arrives)).await.map_err(|_| BodyError::TooSlow)?
             }
         };
         let Some(data) = frame? else { break };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use lyceum_wire::{Era, ErrorCode, Id, Notification, Request, RpcError, encode};
 
 use crate::answer;
@@ -17,7 +17,7 @@ use crate::endpoint::Shared;
 use crate::handler::{Handler, Outcome};
 use crate::legacy::RunningCall;
 use crate::outlet::PostOutlet;
-use crate::pipeline::{Reply, SESSION};
+use crate::pipeline::{End, Reply, SESSION};
 use crate::too_many::TooMany;
 
 /// An answer, framed as JSON-RPC, and the status it has when it is a response of its own.
@@ -52,25 +52,52 @@ pub(crate) enum PostedIn {
     },
 }
 
-impl<H: Handler> Shared<H> {
-    /// Runs a call to its response. Most calls answer at once and are done here; what becomes of
-    /// the others depends on the era.
-    pub(crate) async fn run(self: &Arc<Self>, mut posted: PostedCall) -> Reply {
-        let answer = poll_once(&mut posted.call).await;
-        let (is_modern, echo) = match &mut posted.posted {
-            PostedIn::Modern { .. } => (true, None),
-            PostedIn::Legacy { echo } => (false, echo.take()),
-        };
-        let mut reply = match answer {
-            Poll::Ready(answer) if posted.outlet.stays_whole() => respond(answer, posted.decision),
-            // Boxed, so that the many quick calls do not pay for the size of the slow ones.
-            answer if is_modern => Box::pin(self.run_inline(posted, answer)).await,
-            answer => Box::pin(self.run_apart(posted, answer)).await,
-        };
-        if let Some(session) = echo {
+/// An answer that was there when its call was first polled, before anything was streamed.
+pub(crate) struct Answered {
+    answer: Answer,
+    decision: Decision,
+    /// The session id to repeat in the response.
+    echo: Option<HeaderValue>,
+}
+
+impl Answered {
+    /// The response, its headers put into `headers`.
+    pub(crate) fn reply(self, headers: HeaderMap) -> Reply {
+        let mut reply = respond(headers, self.answer, self.decision);
+        if let Some(session) = self.echo {
             reply.headers_mut().insert(SESSION, session);
         }
         reply
+    }
+}
+
+impl<H: Handler> Shared<H> {
+    /// Runs a call to its response. Most calls answer at once and are done here; what becomes of
+    /// the others depends on the era.
+    #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the call twice")]
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        mut posted: PostedCall,
+    ) -> impl Future<Output = End> + Send {
+        async move {
+            let answer = poll_once(&mut posted.call).await;
+            let (is_modern, echo) = match &mut posted.posted {
+                PostedIn::Modern { .. } => (true, None),
+                PostedIn::Legacy { echo } => (false, echo.take()),
+            };
+            let mut reply = match answer {
+                Poll::Ready(answer) if posted.outlet.stays_whole() => {
+                    return End::Answered(Answered { answer, decision: posted.decision, echo });
+                }
+                // Boxed, so that the many quick calls do not pay for the size of the slow ones.
+                answer if is_modern => Box::pin(self.run_inline(posted, answer)).await,
+                answer => Box::pin(self.run_apart(posted, answer)).await,
+            };
+            if let Some(session) = echo {
+                reply.headers_mut().insert(SESSION, session);
+            }
+            End::Reply(reply)
+        }
     }
 
     /// Starts a call. Nothing runs until it is polled.
@@ -172,12 +199,12 @@ pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> P
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Frames an answer that came before anything was streamed.
-pub(crate) fn respond(answer: Answer, decision: Decision) -> Reply {
+/// Frames an answer that came before anything was streamed. Its headers are put into `headers`.
+pub(crate) fn respond(headers: HeaderMap, answer: Answer, decision: Decision) -> Reply {
     if decision == Decision::Sse && answer.status == StatusCode::OK {
-        return answer::single_event(&answer.message);
+        return answer::single_event_in(headers, &answer.message);
     }
-    answer::json(answer.status, answer.message)
+    answer::json_in(headers, answer.status, answer.message)
 }
 
 /// Polls a future and turns a panic into an error, so that one request cannot end a connection

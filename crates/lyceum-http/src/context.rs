@@ -75,8 +75,9 @@ pub struct Context {
     pub principal: Option<Principal>,
     /// The endpoint's name: its path, or `stdio`.
     pub endpoint: Arc<str>,
-    /// Which legacy session this is, whether or not it has live state; `None` outside any.
-    pub session_key: Option<u128>,
+    /// Which legacy session this is, whether or not it has live state; `None` outside any. Bytes and
+    /// not one number, which would align, and so lengthen, all that a call allocates.
+    pub session_key: Option<[u8; 16]>,
     /// The legacy session, if there is one with state worth keeping.
     pub session: Option<Arc<Session>>,
     /// Seals what clients carry for us: cursors, request state, task ids.

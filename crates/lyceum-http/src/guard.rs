@@ -14,8 +14,11 @@ mod origin;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use content::content_type;
 pub use content::{ContentType, check_content_encoding, check_content_type};
+pub(crate) use host::check_host_line;
 pub use host::{HostPolicy, check_host};
+pub(crate) use origin::check_origin_line;
 pub use origin::{OriginPolicy, check_origin};
 
 /// A request turned away before any handler saw it.

@@ -41,9 +41,10 @@ pub trait Handler: Send + Sync + 'static {
         let _ = session;
     }
 
-    /// The `Mcp-Param-*` headers the input schema of `tool` asks for, if any.
-    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
-        let _ = tool;
+    /// The `Mcp-Param-*` headers that the input schema of the tool a `tools/call` names asks for, if
+    /// any.
+    fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {
+        let _ = call;
         None
     }
 

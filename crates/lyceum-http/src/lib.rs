@@ -20,6 +20,7 @@ mod counters;
 pub mod dialect;
 mod endpoint;
 pub mod explain;
+mod fields;
 #[cfg(feature = "server")]
 mod flow_stall;
 pub mod guard;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use http::{HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use lyceum_wire::{
     Field, Member, Message, ModernRequest, Refusal, Request, RoutingHeaders, check_modern,
     check_modern_notification,
@@ -15,9 +15,10 @@ use crate::answer::{self, AnswerBody};
 use crate::call::{Answer, Call, PostedCall, PostedIn, respond};
 use crate::context::{Context, Outlet};
 use crate::endpoint::Shared;
+use crate::fields::Line;
 use crate::handler::Handler;
 use crate::outlet::{First, PostOutlet, Stream};
-use crate::pipeline::{Arrival, Next, Reply, field, plain_error, refused};
+use crate::pipeline::{Arrival, Next, Reply, plain_error, refused};
 use crate::stream::EventStream;
 use crate::too_many::TooMany;
 
@@ -45,7 +46,7 @@ impl<H: Handler> Shared<H> {
             }
         };
         let modern = check_modern(&request, routing, self.served).map_err(|no| refused(&no))?;
-        let verdict = self.negotiate(&mut arrival, &request.method)?;
+        let verdict = self.negotiate(&mut arrival, request.method.as_bytes())?;
         self.check_param_headers(&request, &arrival).map_err(|no| refused(&no))?;
         let dropped = self.counters.dropped.clone();
         let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
@@ -84,10 +85,9 @@ impl<H: Handler> Shared<H> {
         if request.method != "tools/call" {
             return Ok(());
         }
-        let Some(name) = request.params.text(Member::Name) else { return Ok(()) };
-        let Some(annotated) = self.handler.param_headers(&name) else { return Ok(()) };
+        let Some(annotated) = self.handler.param_headers(request) else { return Ok(()) };
         let header = |name: &str| match HeaderName::from_bytes(name.as_bytes()) {
-            Ok(name) => field(arrival.headers, &name),
+            Ok(name) => Line::of(arrival.fields.all, &name).into(),
             Err(_) => Field::Absent,
         };
         annotated
@@ -114,7 +114,7 @@ impl<H: Handler> Shared<H> {
             }
         };
         match step {
-            Step::Answered(answer) => respond(answer, decision),
+            Step::Answered(answer) => respond(HeaderMap::new(), answer, decision),
             Step::AnsweredOnStream(answer, stream) => {
                 stream.outbox.conclude(answer.message);
                 self.stream_reply(EventStream::new(stream.outbox.resume(), self.limits.keep_alive))

@@ -2,33 +2,32 @@
 //! classification, then one of the two eras.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
-use lyceum_wire::{
-    Era, ErrorCode, Field, Message, Refusal, Route, RoutingHeaders, RpcError, classify,
-};
+use lyceum_wire::{Era, ErrorCode, Message, Refusal, Route, RoutingHeaders, RpcError, classify};
 
-use crate::accept::{Acceptance, parse_accept};
+use crate::accept::Acceptance;
 use crate::answer::{self, AnswerBody};
 use crate::authenticate::Unauthorized;
 use crate::body::{self, BodyError};
-use crate::call::PostedCall;
+use crate::call::{Answered, PostedCall};
 use crate::context::Principal;
 use crate::cors;
 use crate::dialect::{ContentTypeRule, Decision, Verdict, decide_post};
 use crate::endpoint::Shared;
 use crate::explain::decision_header;
+use crate::fields::{Fields, Known};
 use crate::guard::{self, ContentType, Refused};
 use crate::handler::Handler;
-use crate::request_id::{REQUEST_ID, request_id};
+use crate::request_id::{REQUEST_ID, request_id_or_next};
 
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const DECISION: HeaderName = HeaderName::from_static("lyceum-decision");
@@ -41,7 +40,7 @@ pub(crate) type Reply = Response<AnswerBody>;
 /// What is known about a request once it passed the guards.
 pub(crate) struct Arrival<'a> {
     pub(crate) uri: &'a Uri,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) fields: &'a Fields<'a>,
     pub(crate) principal: Option<Principal>,
     pub(crate) acceptance: Acceptance,
     pub(crate) trace: &'a mut Trace,
@@ -57,6 +56,13 @@ pub(crate) enum Next {
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
+/// How a request's walk ended.
+pub(crate) enum End {
+    Reply(Reply),
+    /// With an answer that was there at once and is yet to be framed: the common case.
+    Answered(Answered),
+}
+
 /// How the answer came about, for the log and the `Lyceum-Decision` header.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -66,32 +72,49 @@ pub(crate) struct Trace {
 
 impl<H: Handler> Shared<H> {
     /// Answers one request.
-    pub(crate) async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Result<Reply, Infallible>
+    ///
+    /// The request is taken apart here and not in the future, which would keep room for the whole as
+    /// well as for its parts.
+    pub(crate) fn answer<B>(
+        self: Arc<Self>,
+        request: Request<B>,
+    ) -> impl Future<Output = Result<Reply, Infallible>> + Send
     where
         B: Body<Data = Bytes> + Send,
     {
-        let (head, body) = request.into_parts();
-        // Pinned here and lent out, because each function it moved through would copy it.
-        let body = pin!(body);
-        let mut trace = Trace { era: "none", rule: "guard" };
-        let mut reply = match self.admit(&head) {
-            Err(refused) => refuse(&refused),
-            Ok(origin) => {
-                let mut reply = self.walk(&head, body, &mut trace).await;
-                if let Some(origin) = origin {
-                    cors::answer_headers(origin, reply.headers_mut());
-                }
-                reply
+        let (mut head, body) = request.into_parts();
+        async move {
+            // Pinned here and lent out, because each function it moved through would copy it.
+            let body = pin!(body);
+            let mut trace = Trace { era: "none", rule: "guard" };
+            let fields = Fields::of(&head.headers);
+            let admitted = self.admit(&head.uri, &fields);
+            let end = match &admitted {
+                Err(refused) => End::Reply(refuse(refused)),
+                Ok(_) => self.walk(&head, &fields, body, &mut trace).await,
+            };
+            let request_id = request_id_or_next(fields.first(Known::RequestId));
+            let origin = admitted.ok().flatten().cloned();
+            let mut reply = match end {
+                End::Reply(reply) => reply,
+                End::Answered(answered) => answered.reply(recycled(&mut head.headers)),
+            };
+            if let Some(origin) = &origin {
+                cors::answer_headers(origin, reply.headers_mut());
             }
-        };
-        self.finish(&head, &trace, &mut reply);
-        Ok(reply)
+            self.finish(&head, request_id, &trace, &mut reply);
+            Ok(reply)
+        }
     }
 
     /// Judges Host and Origin; returns the origin to name in CORS headers.
-    pub(crate) fn admit<'a>(&self, head: &'a Parts) -> Result<Option<&'a HeaderValue>, Refused> {
-        guard::check_host(&head.uri, &head.headers, &self.hosts)?;
-        guard::check_origin(&head.headers, &self.origins)
+    pub(crate) fn admit<'a>(
+        &self,
+        uri: &Uri,
+        fields: &Fields<'a>,
+    ) -> Result<Option<&'a HeaderValue>, Refused> {
+        guard::check_host_line(uri, fields.line(Known::Host), &self.hosts)?;
+        guard::check_origin_line(fields.line(Known::Origin), &self.origins)
     }
 
     /// Says who is calling.
@@ -104,44 +127,50 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    async fn walk<B>(self: &Arc<Self>, head: &Parts, body: Pin<&mut B>, trace: &mut Trace) -> Reply
+    async fn walk<B>(
+        self: &Arc<Self>,
+        head: &Parts,
+        fields: &Fields<'_>,
+        body: Pin<&mut B>,
+        trace: &mut Trace,
+    ) -> End
     where
         B: Body<Data = Bytes> + Send,
     {
         if head.method == Method::OPTIONS {
-            return self.preflight(head);
+            return End::Reply(self.preflight(head));
         }
         let principal = match self.authenticated(head).await {
             Ok(principal) => principal,
-            Err(reply) => return reply,
+            Err(reply) => return End::Reply(reply),
         };
-        let headers = &head.headers;
-        let acceptance = parse_accept(headers.get_all(ACCEPT).iter().map(HeaderValue::as_bytes));
-        let mut arrival = Arrival { uri: &head.uri, headers, principal, acceptance, trace };
+        let acceptance = fields.acceptance();
+        let mut arrival = Arrival { uri: &head.uri, fields, principal, acceptance, trace };
         match head.method {
             Method::POST => {}
-            Method::GET => return self.get(arrival),
-            Method::DELETE => return self.delete(&arrival),
-            _ => return self.method_not_allowed(headers),
+            Method::GET => return End::Reply(self.get(arrival)),
+            Method::DELETE => return End::Reply(self.delete(&arrival)),
+            _ => return End::Reply(self.method_not_allowed(fields)),
         }
         let verdict = match self.check_post(&mut arrival) {
             Ok(verdict) => verdict,
-            Err(reply) => return reply,
+            Err(reply) => return End::Reply(reply),
         };
-        let next = match body::read(body, &self.limits).await {
-            Ok(body) => self.route(arrival, &body, verdict),
-            Err(error) => Next::Reply(unread(error)),
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(error) => return End::Reply(unread(error)),
         };
-        match next {
-            Next::Reply(reply) => reply,
-            Next::Call(call) => self.run(call).await,
-            Next::Later(reply) => reply.await,
-        }
+        let posted = match self.route(arrival, body, verdict) {
+            Next::Reply(reply) => return End::Reply(reply),
+            Next::Later(reply) => return End::Reply(reply.await),
+            Next::Call(posted) => posted,
+        };
+        self.run(posted).await
     }
 
     pub(crate) fn preflight(&self, head: &Parts) -> Reply {
         let mut reply = answer::empty(StatusCode::NO_CONTENT);
-        reply.headers_mut().insert(ALLOW, self.allowed(&head.headers));
+        reply.headers_mut().insert(ALLOW, self.allowed(&Fields::of(&head.headers)));
         if let Ok(Some(origin)) = guard::check_origin(&head.headers, &self.origins) {
             cors::preflight_headers(origin, &head.headers, reply.headers_mut());
         }
@@ -150,7 +179,7 @@ impl<H: Handler> Shared<H> {
 
     /// What can be said before the body is read. The verdict is preliminary: the method is unknown.
     fn check_post(&self, arrival: &mut Arrival<'_>) -> Result<Verdict, Reply> {
-        self.check_content(arrival.headers)?;
+        self.check_content(arrival.fields)?;
         self.counters.accepted(arrival.acceptance.mode());
         let verdict = decide_post(self.policy, &arrival.acceptance, "", self.sse);
         match verdict.decision {
@@ -160,9 +189,9 @@ impl<H: Handler> Shared<H> {
     }
 
     /// Parses and classifies a body. Nothing here waits, so that the future of a request stays small.
-    fn route(self: &Arc<Self>, arrival: Arrival<'_>, body: &Bytes, verdict: Verdict) -> Next {
-        let routing = routing_headers(arrival.headers);
-        let message = match Message::parse(body) {
+    fn route(self: &Arc<Self>, arrival: Arrival<'_>, body: Bytes, verdict: Verdict) -> Next {
+        let routing = arrival.fields.routing();
+        let message = match Message::parse(&body) {
             Ok(message) => message,
             Err(error) => return Next::Reply(self.malformed(&routing, verdict, error.into())),
         };
@@ -175,14 +204,16 @@ impl<H: Handler> Shared<H> {
         next.unwrap_or_else(Next::Reply)
     }
 
-    fn check_content(&self, headers: &HeaderMap) -> Result<(), Reply> {
-        guard::check_content_encoding(headers).map_err(|refused| refuse(&refused))?;
+    fn check_content(&self, fields: &Fields<'_>) -> Result<(), Reply> {
+        if fields.first(Known::ContentEncoding).is_some() {
+            guard::check_content_encoding(fields.all).map_err(|refused| refuse(&refused))?;
+        }
         let status = match self.policy.content_type {
             ContentTypeRule::AnyIfParses => return Ok(()),
             ContentTypeRule::Required415 => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ContentTypeRule::Required400 => StatusCode::BAD_REQUEST,
         };
-        if guard::check_content_type(headers) == ContentType::Json {
+        if guard::content_type(fields.line(Known::ContentType)) == ContentType::Json {
             return Ok(());
         }
         Err(plain_error(status, "send the request as Content-Type: application/json"))
@@ -204,7 +235,7 @@ impl<H: Handler> Shared<H> {
     pub(crate) fn negotiate(
         &self,
         arrival: &mut Arrival<'_>,
-        method: &str,
+        method: &[u8],
     ) -> Result<Verdict, Reply> {
         let verdict = decide_post(self.policy, &arrival.acceptance, method, self.sse);
         self.counters.decided(verdict.decision);
@@ -215,7 +246,7 @@ impl<H: Handler> Shared<H> {
             era = arrival.trace.era,
             decision = ?verdict.decision,
             rule = verdict.rule,
-            method,
+            method = %method.escape_ascii(),
             "negotiated"
         );
         match verdict.decision {
@@ -234,16 +265,16 @@ impl<H: Handler> Shared<H> {
         answer::error(StatusCode::NOT_ACCEPTABLE, None, &RpcError::new(code, message))
     }
 
-    pub(crate) fn method_not_allowed(&self, headers: &HeaderMap) -> Reply {
-        let allow = self.allowed(headers);
+    pub(crate) fn method_not_allowed(&self, fields: &Fields<'_>) -> Reply {
+        let allow = self.allowed(fields);
         let text = format!("Method Not Allowed: use {}", allow.to_str().unwrap_or("POST"));
         let mut reply = plain_error(StatusCode::METHOD_NOT_ALLOWED, text);
         reply.headers_mut().insert(ALLOW, allow);
         reply
     }
 
-    fn allowed(&self, headers: &HeaderMap) -> HeaderValue {
-        let modern = lyceum_wire::is_modern_get(&field(headers, &VERSION));
+    fn allowed(&self, fields: &Fields<'_>) -> HeaderValue {
+        let modern = lyceum_wire::is_modern_get(&fields.line(Known::Version).into());
         if modern || !self.served.serves(Era::Legacy) || !self.policy.mints_session {
             return HeaderValue::from_static("POST");
         }
@@ -251,8 +282,14 @@ impl<H: Handler> Shared<H> {
     }
 
     /// Adds what every response carries.
-    pub(crate) fn finish(&self, head: &Parts, trace: &Trace, reply: &mut Reply) {
-        reply.headers_mut().insert(REQUEST_ID, request_id(&head.headers));
+    pub(crate) fn finish(
+        &self,
+        head: &Parts,
+        request_id: HeaderValue,
+        trace: &Trace,
+        reply: &mut Reply,
+    ) {
+        reply.headers_mut().insert(REQUEST_ID, request_id);
         if let Some(authenticate) = &self.authenticate {
             reply.body_mut().end_at(|| authenticate.lapse(head));
         }
@@ -269,6 +306,19 @@ impl<H: Handler> Shared<H> {
             }
         }
     }
+}
+
+/// A request's header map, emptied to hold the headers of its answer. hyper keeps the map of each
+/// answer for the next request of the connection, so none has to be made or grown for either; but it
+/// must not keep a very large one.
+fn recycled(headers: &mut HeaderMap) -> HeaderMap {
+    const ROOMY: usize = 32;
+    let mut headers = std::mem::take(headers);
+    if headers.capacity() > ROOMY {
+        return HeaderMap::new();
+    }
+    headers.clear();
+    headers
 }
 
 /// A refusal that has only a message to give.
@@ -306,30 +356,23 @@ fn unauthorized(no: &Unauthorized) -> Reply {
     reply
 }
 
-/// Finds the routing headers in one pass: three look-ups would hash three long names.
-fn routing_headers(headers: &HeaderMap) -> RoutingHeaders<'_> {
-    let mut routing = RoutingHeaders::NONE;
-    for (name, value) in headers {
-        let field = match name.as_str() {
-            "mcp-protocol-version" => &mut routing.version,
-            "mcp-method" => &mut routing.method,
-            "mcp-name" => &mut routing.name,
-            _ => continue,
-        };
-        *field = match field {
-            Field::Absent => Field::Value(value.as_bytes()),
-            _ => Field::Repeated,
-        };
-    }
-    routing
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// How a header arrived.
-pub(crate) fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Field<'a> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Field::Absent,
-        (Some(value), None) => Field::Value(value.as_bytes()),
-        (Some(_), Some(_)) => Field::Repeated,
+    #[test]
+    fn recycled_header_map_is_empty_and_not_large() {
+        for (n_headers, is_kept) in [(5, true), (20, true), (100, false)] {
+            let mut headers = HeaderMap::new();
+            for at in 0..n_headers {
+                let name = HeaderName::try_from(format!("x-{at}")).unwrap();
+                headers.append(&name, HeaderValue::from_static("one"));
+                headers.append(&name, HeaderValue::from_static("two"));
+            }
+            let room = headers.capacity();
+            let recycled = recycled(&mut headers);
+            assert!(recycled.is_empty() && headers.is_empty());
+            assert_eq!(recycled.capacity(), if is_kept { room } else { 0 }, "{n_headers} headers");
+        }
     }
 }

@@ -13,7 +13,12 @@ const MAX_REQUEST_ID: usize = 128;
 
 /// The id to answer with: the one the client sent, if it is fit for a log, or a fresh one.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
-    headers.get(REQUEST_ID).filter(|id| is_request_id(id)).cloned().unwrap_or_else(next_request_id)
+    request_id_or_next(headers.get(REQUEST_ID))
+}
+
+/// The same, given what the client sent.
+pub(crate) fn request_id_or_next(sent: Option<&HeaderValue>) -> HeaderValue {
+    sent.filter(|id| is_request_id(id)).cloned().unwrap_or_else(next_request_id)
 }
 
 fn is_request_id(id: &HeaderValue) -> bool {

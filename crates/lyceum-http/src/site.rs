@@ -14,6 +14,7 @@ use tower_service::Service;
 use crate::answer::AnswerBody;
 use crate::cors;
 use crate::endpoint::{Endpoint, ResponseFuture};
+use crate::fields::Fields;
 use crate::guard::Refused;
 use crate::handler::Handler;
 use crate::legacy::HttpSse;
@@ -35,10 +36,16 @@ type Guard = Arc<dyn Fn(&Parts) -> Result<Option<HeaderValue>, Refused> + Send +
 /// about with a proxy in front. What [`Site::matching`] adds is asked last.
 /// Whom no endpoint would answer learns nothing from a 404 either.
 pub struct Site<B> {
+    /// Behind one pointer, because a site is cloned for every request.
+    places: Arc<Places<B>>,
+}
+
+/// What is where.
+struct Places<B> {
     /// A handful at most, so looking through them beats hashing.
-    routes: Arc<[(Box<str>, Route<B>)]>,
-    matching: Arc<[(Matches, Route<B>)]>,
-    guards: Arc<[Guard]>,
+    routes: Vec<(Arc<str>, Route<B>)>,
+    matching: Vec<(Matches, Route<B>)>,
+    guards: Vec<Guard>,
 }
 
 impl<B> Site<B>
@@ -47,7 +54,8 @@ where
 {
     /// A site where every path is 404.
     pub fn new() -> Self {
-        Self { routes: Arc::new([]), matching: Arc::new([]), guards: Arc::new([]) }
+        let places = Places { routes: Vec::new(), matching: Vec::new(), guards: Vec::new() };
+        Self { places: Arc::new(places) }
     }
 
     /// Puts an endpoint at its path.
@@ -62,7 +70,7 @@ where
     pub fn http_sse<H: Handler>(self, path: &str, http_sse: HttpSse<H>) -> Self {
         let messages = http_sse.messages_path().to_owned();
         let shared = Arc::clone(&http_sse.shared);
-        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
+        self.guarded(move |head| Ok(shared.admit(&head.uri, &Fields::of(&head.headers))?.cloned()))
             .service(path, http_sse.clone())
             .service(&messages, http_sse)
     }
@@ -91,9 +99,9 @@ where
         path: &str,
         handle: impl Fn(Request<B>) -> ResponseFuture + Send + Sync + 'static,
     ) -> Self {
-        let others = self.routes.iter().filter(|(known, _)| &**known != path).cloned();
-        let route: Route<B> = Arc::new(handle);
-        self.routes = others.chain([(path.into(), route)]).collect();
+        let routes = &mut Arc::make_mut(&mut self.places).routes;
+        routes.retain(|(known, _)| **known != *path);
+        routes.push((path.into(), Arc::new(handle)));
         self
     }
 
@@ -106,7 +114,7 @@ where
         handle: impl Fn(Request<B>) -> ResponseFuture + Send + Sync + 'static,
     ) -> Self {
         let added: (Matches, Route<B>) = (Arc::new(matches), Arc::new(handle));
-        self.matching = self.matching.iter().cloned().chain([added]).collect();
+        Arc::make_mut(&mut self.places).matching.push(added);
         self
     }
 
@@ -115,21 +123,20 @@ where
     #[must_use]
     pub fn guarded_by<H: Handler>(self, endpoint: &Endpoint<H>) -> Self {
         let shared = Arc::clone(&endpoint.shared);
-        self.guarded(move |head| Ok(shared.admit(head)?.cloned()))
+        self.guarded(move |head| Ok(shared.admit(&head.uri, &Fields::of(&head.headers))?.cloned()))
     }
 
     fn guarded(
         mut self,
         guard: impl Fn(&Parts) -> Result<Option<HeaderValue>, Refused> + Send + Sync + 'static,
     ) -> Self {
-        let guard: Guard = Arc::new(guard);
-        self.guards = self.guards.iter().cloned().chain([guard]).collect();
+        Arc::make_mut(&mut self.places).guards.push(Arc::new(guard));
         self
     }
 
     /// The exact paths served.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.routes.iter().map(|(path, _)| &**path)
+        self.places.routes.iter().map(|(path, _)| &**path)
     }
 }
 
@@ -144,17 +151,23 @@ where
 
 impl<B> Clone for Site<B> {
     fn clone(&self) -> Self {
+        Self { places: Arc::clone(&self.places) }
+    }
+}
+
+impl<B> Clone for Places<B> {
+    fn clone(&self) -> Self {
         Self {
-            routes: Arc::clone(&self.routes),
-            matching: Arc::clone(&self.matching),
-            guards: Arc::clone(&self.guards),
+            routes: self.routes.clone(),
+            matching: self.matching.clone(),
+            guards: self.guards.clone(),
         }
     }
 }
 
 impl<B> fmt::Debug for Site<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.routes.iter().map(|(path, _)| path)).finish()
+        f.debug_set().entries(self.places.routes.iter().map(|(path, _)| path)).finish()
     }
 }
 
@@ -172,15 +185,15 @@ where
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let path = request.uri().path();
-        let exact = self.routes.iter().find(|(known, _)| &**known == path).map(|(_, route)| route);
-        let route = exact.or_else(|| {
-            self.matching.iter().find(|(matches, _)| matches(path)).map(|(_, route)| route)
-        });
+        let Places { routes, matching, guards } = &*self.places;
+        let exact = routes.iter().find(|(known, _)| &**known == path).map(|(_, route)| route);
+        let route = exact
+            .or_else(|| matching.iter().find(|(matches, _)| matches(path)).map(|(_, route)| route));
         match route {
             Some(route) => route(request),
             None => {
                 let (head, _) = request.into_parts();
-                let reply = not_found(&self.guards, &head);
+                let reply = not_found(guards, &head);
                 Box::pin(async { Ok(reply) })
             }
         }

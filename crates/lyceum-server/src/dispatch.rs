@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use lyceum_http::{About, Context, Handler, Outcome, Session};
-use lyceum_wire::{Era, ParamHeaders, Request, RpcError};
+use lyceum_wire::{Era, Member, ParamHeaders, Request, RpcError};
 
 use crate::server::Server;
 use crate::shelf::{Listed, Shelf};
+use crate::tool::Tool;
 use crate::tool_call::Calling;
 use crate::{completion, discover, legacy, listen, prompt, resource_read, tasks, tool_call};
 
@@ -27,8 +28,11 @@ impl Handler for Server {
         self.0.changes.add_session(session);
     }
 
-    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
-        self.0.tools.load().get(tool)?.param_headers().cloned()
+    fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {
+        // Few tools ask for headers, so going through them beats looking every tool up twice.
+        let tools = self.0.tools.load();
+        let called = |tool: &&Arc<Tool>| call.params.text_is(Member::Name, tool.name());
+        tools.mirrored().iter().find(called)?.param_headers().cloned()
     }
 
     fn about(&self) -> About<'_> {

@@ -29,6 +29,11 @@ pub(crate) trait Listed {
     /// What clients find it by.
     fn key(&self) -> &str;
 
+    /// Whether requests for it have to repeat arguments in headers.
+    fn is_mirrored(&self) -> bool {
+        false
+    }
+
     /// Writes the item as a client of `revision` expects it.
     fn describe(&self, revision: Revision, out: &mut Vec<u8>);
 }
@@ -41,6 +46,7 @@ const FOREIGN: u64 = 1 << 32;
 pub(crate) struct Shelf<T> {
     items: Vec<Item<T>>,
     by_key: FxHashMap<String, Arc<T>>,
+    mirrored: Vec<Arc<T>>,
     foreign: Vec<Arc<ForeignItem>>,
     last: u64,
     /// The whole list as one page, per revision.
@@ -90,6 +96,11 @@ impl<T: Listed> Shelf<T> {
     /// The item clients know as `key`.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
         self.by_key.get(key)
+    }
+
+    /// The enabled items that have to be mirrored in headers.
+    pub(crate) fn mirrored(&self) -> &[Arc<T>] {
+        &self.mirrored
     }
 
     /// The enabled items.
@@ -148,10 +159,11 @@ impl<T: Listed> Shelf<T> {
     }
 
     fn of(items: Vec<Item<T>>, last: u64, foreign: Vec<Arc<ForeignItem>>) -> Self {
-        let enabled = items.iter().filter(|item| item.enabled);
-        let by_key =
-            enabled.map(|item| (item.value.key().to_owned(), Arc::clone(&item.value))).collect();
-        Self { items, by_key, foreign, last, whole: Default::default(), hash: OnceLock::new() }
+        let enabled = || items.iter().filter(|item| item.enabled).map(|item| &item.value);
+        let by_key = enabled().map(|value| (value.key().to_owned(), Arc::clone(value))).collect();
+        let mirrored = enabled().filter(|value| value.is_mirrored()).cloned().collect();
+        let (whole, hash) = (Default::default(), OnceLock::new());
+        Self { items, by_key, mirrored, foreign, last, whole, hash }
     }
 
     /// What is listed, in order, from the sequence number `after` on.

@@ -269,6 +269,10 @@ impl Listed for Tool {
         &self.name
     }
 
+    fn is_mirrored(&self) -> bool {
+        self.param_headers.is_some()
+    }
+
     fn describe(&self, revision: Revision, out: &mut Vec<u8>) {
         let mut item = Object::open(out);
         item.field("name", &self.name);
@@ -328,7 +332,9 @@ fn arguments<A: DeserializeOwned>(call: &Call) -> Result<A, String> {
     if raw.first() != Some(&b'{') {
         return Err("arguments must be an object".to_owned());
     }
-    serde_json::from_slice(raw).map_err(|error| error.to_string())
+    // Checked once as a whole, where `from_slice` would check each string.
+    let text = std::str::from_utf8(raw).map_err(|error| error.to_string())?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn param_headers(schema: &Schema) -> Option<Arc<ParamHeaders>> {

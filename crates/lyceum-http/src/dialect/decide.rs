@@ -8,7 +8,7 @@ use crate::accept::Specificity::Any;
 use crate::accept::{AcceptMode, Acceptance, Offer};
 
 /// The method that is nothing but its stream.
-const LISTEN: &str = "subscriptions/listen";
+const LISTEN: &[u8] = b"subscriptions/listen";
 
 /// The form of the answer to a POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,9 +67,10 @@ enum Row {
 pub fn decide_post(
     policy: &Policy,
     acceptance: &Acceptance,
-    method: &str,
+    method: impl AsRef<[u8]>,
     sse_enabled: bool,
 ) -> Verdict {
+    let method = method.as_ref();
     let can_stream = sse_enabled && acceptance.sse.accepted();
     let verdict = |decision, rule| Verdict { decision, rule, can_stream };
     if method == LISTEN {
@@ -89,7 +90,7 @@ pub fn decide_post(
         Choice::FirstListed => Decision::Json,
         Choice::Servers => match policy.servers_choice {
             ServersChoice::LazyUpgrade => Decision::ServersChoice,
-            ServersChoice::StreamToolCalls if method == "tools/call" => Decision::Sse,
+            ServersChoice::StreamToolCalls if method == b"tools/call" => Decision::Sse,
             ServersChoice::StreamToolCalls => Decision::Json,
         },
     };

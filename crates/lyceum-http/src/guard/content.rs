@@ -3,6 +3,7 @@
 use http::{HeaderMap, header};
 
 use super::{Refused, quoted};
+use crate::fields::Line;
 
 /// What `Content-Type` says about a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +18,15 @@ pub enum ContentType {
 
 /// Reads the `Content-Type` of a request.
 pub fn check_content_type(headers: &HeaderMap) -> ContentType {
-    let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
-    let Some(line) = lines.next() else { return ContentType::Missing };
-    if lines.next().is_none() && is_json(line.as_bytes()) {
-        ContentType::Json
-    } else {
-        ContentType::Other
+    content_type(Line::of(headers, &header::CONTENT_TYPE))
+}
+
+/// [`check_content_type`], given how the header arrived.
+pub(crate) fn content_type(line: Line<'_>) -> ContentType {
+    match line {
+        Line::Absent => ContentType::Missing,
+        Line::Once(line) if is_json(line.as_bytes()) => ContentType::Json,
+        Line::Once(_) | Line::Repeated => ContentType::Other,
     }
 }
 
@@ -43,6 +47,10 @@ pub fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused> {
 }
 
 fn is_json(value: &[u8]) -> bool {
+    // Nearly every client writes it so.
+    if value == b"application/json" {
+        return true;
+    }
     let mut parts = value.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let essence = parts.next().unwrap_or_default();
     essence.eq_ignore_ascii_case(b"application/json") && parts.all(|part| !is_foreign_charset(part))

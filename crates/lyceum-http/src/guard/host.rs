@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use http::{HeaderMap, Uri, header};
 
 use super::{BadEntry, Refused, quoted};
+use crate::fields::Line;
 
 /// The hosts an endpoint answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,11 +121,22 @@ impl Default for HostPolicy {
 /// A Host that is missing, repeated or malformed is a bad request (RFC 9112, 3.2); one we do not
 /// answer for, or that differs from the request target, is misdirected.
 pub fn check_host(uri: &Uri, headers: &HeaderMap, policy: &HostPolicy) -> Result<(), Refused> {
-    let mut lines = headers.get_all(header::HOST).iter();
-    let (line, second) = (lines.next(), lines.next());
-    if second.is_some() {
-        return Err(Refused::new(400, "more than one Host header; send exactly one"));
-    }
+    check_host_line(uri, Line::of(headers, &header::HOST), policy)
+}
+
+/// [`check_host`], given how the Host header arrived.
+pub(crate) fn check_host_line(
+    uri: &Uri,
+    line: Line<'_>,
+    policy: &HostPolicy,
+) -> Result<(), Refused> {
+    let line = match line {
+        Line::Absent => None,
+        Line::Once(line) => Some(line),
+        Line::Repeated => {
+            return Err(Refused::new(400, "more than one Host header; send exactly one"));
+        }
+    };
     if let (Some(line), None) = (line, uri.authority())
         && policy.allows_as_written(line.as_bytes())
     {

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::host::Authority;
 use super::{BadEntry, Refused, quoted};
+use crate::fields::Line;
 
 /// The origins whose pages may call an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -54,11 +55,21 @@ pub fn check_origin<'a>(
     headers: &'a HeaderMap,
     policy: &OriginPolicy,
 ) -> Result<Option<&'a HeaderValue>, Refused> {
-    let mut lines = headers.get_all(header::ORIGIN).iter();
-    let Some(origin) = lines.next() else { return Ok(None) };
-    if lines.next().is_some() {
-        return Err(Refused::new(403, "more than one Origin header; send at most one"));
-    }
+    check_origin_line(Line::of(headers, &header::ORIGIN), policy)
+}
+
+/// [`check_origin`], given how the Origin header arrived.
+pub(crate) fn check_origin_line<'a>(
+    line: Line<'a>,
+    policy: &OriginPolicy,
+) -> Result<Option<&'a HeaderValue>, Refused> {
+    let origin = match line {
+        Line::Absent => return Ok(None),
+        Line::Once(origin) => origin,
+        Line::Repeated => {
+            return Err(Refused::new(403, "more than one Origin header; send at most one"));
+        }
+    };
     match origin.to_str() {
         Ok(text) if policy.allows(text) => Ok(Some(origin)),
         _ => {

@@ -28,7 +28,7 @@ impl<H: Handler> Shared<H> {
                 "batches exist only in revision 2025-03-26; send single messages",
             ));
         }
-        let verdict = self.negotiate(arrival, "")?;
+        let verdict = self.negotiate(arrival, b"")?;
         let (shared, principal) = (Arc::clone(self), arrival.principal.take());
         Ok(Next::Later(Box::pin(async move {
             shared.run_batch(batch, verdict, origin, principal).await

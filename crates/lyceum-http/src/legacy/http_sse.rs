@@ -25,9 +25,11 @@ use crate::answer::{self, AnswerBody};
 use crate::call::Answer;
 use crate::context::{Context, Delivery, Outlet, OutletFuture, Principal};
 use crate::endpoint::{ResponseFuture, Shared};
+use crate::fields::Fields;
 use crate::handler::Handler;
 use crate::outbox::Outbox;
 use crate::pipeline::{Reply, Trace, plain_error};
+use crate::request_id::request_id;
 use crate::sse::{self, Event};
 use crate::stream::EventStream;
 
@@ -86,7 +88,7 @@ impl<H: Handler> HttpSse<H> {
     {
         let (head, body) = request.into_parts();
         let shared = &self.shared;
-        let mut reply = match shared.admit(&head) {
+        let mut reply = match shared.admit(&head.uri, &Fields::of(&head.headers)) {
             Err(refused) => crate::pipeline::refuse(&refused),
             Ok(origin) => {
                 let mut reply = self.walk(&head, body).await.unwrap_or_else(|reply| reply);
@@ -96,7 +98,8 @@ impl<H: Handler> HttpSse<H> {
                 reply
             }
         };
-        shared.finish(&head, &Trace { era: "http+sse", rule: "http+sse" }, &mut reply);
+        let trace = Trace { era: "http+sse", rule: "http+sse" };
+        shared.finish(&head, request_id(&head.headers), &trace, &mut reply);
         reply
     }
 
@@ -282,7 +285,7 @@ impl<H: Handler> HttpSse<H> {
 /// Ends the session with its stream.
 struct EndsSession {
     sessions: Arc<Sessions>,
-    key: u128,
+    key: [u8; 16],
 }
 
 impl Drop for EndsSession {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use lyceum_wire::{
     ClientCapabilities, Era, LogLevel, Member, Message, Request, Revision, RpcError, negotiate,
 };
@@ -14,6 +14,7 @@ use crate::call::{Answer, respond};
 use crate::context::{Context, Principal};
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
+use crate::fields::Known;
 use crate::handler::Handler;
 use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
 
@@ -35,13 +36,14 @@ impl<H: Handler> Shared<H> {
             let text = "initialize must be a request with an id";
             return Err(plain_error(StatusCode::BAD_REQUEST, text));
         };
-        let carried = arrival.headers.get(SESSION).cloned();
+        let carried = arrival.fields.first(Known::Session).cloned();
         if let Some(reply) = self.refuse_second_handshake(&arrival, carried.as_ref()) {
             return Err(reply);
         }
-        let verdict = self.negotiate(&mut arrival, &request.method)?;
+        let verdict = self.negotiate(&mut arrival, request.method.as_bytes())?;
         let Handshake { revision, capabilities } = self.handshake(&request).map_err(|error| {
-            respond(Answer::error(&request.id, &error, Era::Legacy), verdict.decision)
+            let answer = Answer::error(&request.id, &error, Era::Legacy);
+            respond(HeaderMap::new(), answer, verdict.decision)
         })?;
         let principal = arrival.principal.take();
         let id = || {
@@ -70,7 +72,7 @@ impl<H: Handler> Shared<H> {
         Ok(Next::Later(Box::pin(async move {
             let answer = call.await;
             let id = id.filter(|_| answer.succeeded);
-            let mut reply = respond(answer, verdict.decision);
+            let mut reply = respond(HeaderMap::new(), answer, verdict.decision);
             if let Some(id) = id {
                 reply.headers_mut().insert(SESSION, id);
             }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use lyceum_wire::{
     ClientCapabilities, ErrorCode, Id, LogLevel, Member, Message, Notification, Request, Response,
     Revision, RpcError, encode,
@@ -20,6 +20,7 @@ use crate::call::{Answer, PostedCall, PostedIn};
 use crate::context::{Context, Outlet, Principal};
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
+use crate::fields::{Fields, Known, Line};
 use crate::handler::Handler;
 use crate::outlet::{First, PostOutlet};
 use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
@@ -44,7 +45,8 @@ impl<H: Handler> Shared<H> {
         header: Option<Revision>,
     ) -> Result<Next, Reply> {
         arrival.trace.era = "legacy";
-        let echo = arrival.headers.get(SESSION).filter(|_| self.policy.mints_session).cloned();
+        let echo =
+            arrival.fields.first(Known::Session).filter(|_| self.policy.mints_session).cloned();
         let origin = self.origin(&arrival, echo.is_some(), header)?;
         let next = match message {
             Message::Request(request) => {
@@ -97,7 +99,7 @@ impl<H: Handler> Shared<H> {
     /// Opens the session id a request carries. Foreign, expired, ended and invented ids all get the
     /// same answer.
     pub(super) fn session_of(&self, arrival: &Arrival<'_>) -> Result<SessionToken, Reply> {
-        let id = one_session_header(arrival.headers)?;
+        let id = one_session_header(arrival.fields)?;
         let principal = arrival.principal.as_ref();
         let open = || SessionToken::open(&self.sealer, &self.binding(principal), id.as_bytes());
         self.sessions
@@ -117,10 +119,10 @@ impl<H: Handler> Shared<H> {
         origin: Origin,
         echo: Option<HeaderValue>,
     ) -> Result<Next, Reply> {
-        let verdict = self.negotiate(arrival, &request.method)?;
+        let verdict = self.negotiate(arrival, request.method.as_bytes())?;
         let id = request.id.clone();
         if let Some(token) = &origin.token
-            && STATEFUL.contains(&&*request.method)
+            && STATEFUL.iter().any(|stateful| request.method == *stateful)
         {
             self.sessions
                 .live(token, origin.principal.as_ref())
@@ -319,12 +321,11 @@ pub(super) fn cancelled_id(notification: &Notification) -> Option<Id> {
     Id::from_token(notification.params.slice(Member::RequestId)?)
 }
 
-fn one_session_header(headers: &HeaderMap) -> Result<&HeaderValue, Reply> {
-    let mut ids = headers.get_all(SESSION).iter();
-    match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(id),
-        (None, _) => Err(missing_session()),
-        (Some(_), Some(_)) => {
+fn one_session_header<'a>(fields: &Fields<'a>) -> Result<&'a HeaderValue, Reply> {
+    match fields.line(Known::Session) {
+        Line::Once(id) => Ok(id),
+        Line::Absent => Err(missing_session()),
+        Line::Repeated => {
             Err(plain_error(StatusCode::BAD_REQUEST, "send the Mcp-Session-Id header once"))
         }
     }

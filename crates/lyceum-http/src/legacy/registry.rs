@@ -41,9 +41,9 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Shard {
-    live: HashMap<u128, Live>,
+    live: HashMap<[u8; 16], Live>,
     /// Revoked keys and when their tokens expire anyway.
-    revoked: HashMap<u128, u64>,
+    revoked: HashMap<[u8; 16], u64>,
 }
 
 /// A live session, counted as its principal's.
@@ -54,7 +54,7 @@ struct Live {
 }
 
 impl Shard {
-    fn revoke(&mut self, key: u128, expiry: u64) {
+    fn revoke(&mut self, key: [u8; 16], expiry: u64) {
         if self.revoked.len() >= MAX_REVOKED / SHARDS {
             forget_some(&mut self.revoked);
         }
@@ -84,6 +84,7 @@ impl Sessions {
     pub(crate) fn remember_in(mut self, path: &Path) -> io::Result<Self> {
         let (journal, ended) = Journal::open(path, unix_now())?;
         for (key, expiry) in ended {
+            let key = key.to_be_bytes();
             self.write(key).revoke(key, expiry);
         }
         self.journal = Some(journal);
@@ -96,7 +97,7 @@ impl Sessions {
     }
 
     /// The live state of a session, if it has any.
-    pub(crate) fn get(&self, key: u128) -> Option<Arc<Session>> {
+    pub(crate) fn get(&self, key: [u8; 16]) -> Option<Arc<Session>> {
         if self.live.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -156,13 +157,14 @@ impl Sessions {
         let expiry = token.expires(self.limits.session_lifetime);
         self.write(token.key).revoke(token.key, expiry);
         if let Some(journal) = &self.journal {
-            journal.add((token.key, expiry), MAX_REVOKED, unix_now());
+            let ended = (u128::from_be_bytes(token.key), expiry);
+            journal.add(ended, MAX_REVOKED, unix_now());
         }
         self.remove(token.key);
     }
 
     /// Drops a session's live state.
-    pub(crate) fn remove(&self, key: u128) {
+    pub(crate) fn remove(&self, key: [u8; 16]) {
         let removed = self.write(key).live.remove(&key);
         if let Some(live) = removed {
             self.live.fetch_sub(1, Ordering::Relaxed);
@@ -218,12 +220,12 @@ impl Sessions {
         }
     }
 
-    fn read(&self, key: u128) -> RwLockReadGuard<'_, Shard> {
-        read(&self.shards[key as usize % SHARDS])
+    fn read(&self, key: [u8; 16]) -> RwLockReadGuard<'_, Shard> {
+        read(&self.shards[usize::from(key[0]) % SHARDS])
     }
 
-    fn write(&self, key: u128) -> RwLockWriteGuard<'_, Shard> {
-        write(&self.shards[key as usize % SHARDS])
+    fn write(&self, key: [u8; 16]) -> RwLockWriteGuard<'_, Shard> {
+        write(&self.shards[usize::from(key[0]) % SHARDS])
     }
 }
 
@@ -240,7 +242,7 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 }
 
 /// Forgets the half that is nearest to its expiry.
-fn forget_some(revoked: &mut HashMap<u128, u64>) {
+fn forget_some(revoked: &mut HashMap<[u8; 16], u64>) {
     let mut by_expiry: Vec<_> = revoked.iter().map(|(key, expiry)| (*expiry, *key)).collect();
     by_expiry.sort_unstable();
     by_expiry.truncate(by_expiry.len() / 2);

@@ -27,7 +27,7 @@ pub(crate) type Reply = Result<Bytes, Bytes>;
 /// Live state of one legacy session (or of one stdio connection).
 #[derive(Debug)]
 pub struct Session {
-    pub(crate) key: u128,
+    pub(crate) key: [u8; 16],
     state: Mutex<State>,
 }
 
@@ -70,12 +70,12 @@ impl Session {
     /// A session for a connection that has no token, such as stdio; `standalone` carries what is
     /// not part of any call.
     pub fn detached(revision: Revision, standalone: Arc<Outbox>) -> Self {
-        let session = Self::new(0, revision, ClientCapabilities::default());
+        let session = Self::new([0; 16], revision, ClientCapabilities::default());
         session.lock().standalone = Some(standalone);
         session
     }
 
-    pub(crate) fn new(key: u128, revision: Revision, capabilities: ClientCapabilities) -> Self {
+    pub(crate) fn new(key: [u8; 16], revision: Revision, capabilities: ClientCapabilities) -> Self {
         let state = State {
             revision,
             capabilities,

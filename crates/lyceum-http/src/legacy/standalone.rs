@@ -10,10 +10,11 @@ use super::token::SessionToken;
 use crate::answer;
 use crate::dialect::{GetAnswer, GetOther, decide_get};
 use crate::endpoint::Shared;
+use crate::fields::Known;
 use crate::handler::Handler;
 use crate::info;
 use crate::outbox::Outbox;
-use crate::pipeline::{Arrival, LAST_EVENT, Reply, SESSION, VERSION, field, plain_error};
+use crate::pipeline::{Arrival, LAST_EVENT, Reply, SESSION, plain_error};
 use crate::stream::{EventStream, parse_event_id};
 
 /// The number of every session's standalone stream; call streams have random ones.
@@ -22,16 +23,16 @@ const STANDALONE: u64 = 0;
 impl<H: Handler> Shared<H> {
     /// Answers a GET.
     pub(crate) fn get(self: &Arc<Self>, arrival: Arrival<'_>) -> Reply {
-        if is_modern_get(&field(arrival.headers, &VERSION)) {
+        if is_modern_get(&arrival.fields.line(Known::Version).into()) {
             arrival.trace.era = "modern";
-            return self.method_not_allowed(arrival.headers);
+            return self.method_not_allowed(arrival.fields);
         }
         arrival.trace.era = "legacy";
         let (answer, rule) = decide_get(self.policy, &arrival.acceptance, self.sse);
         arrival.trace.rule = rule;
         match answer {
             GetAnswer::Stream if !self.served.serves(Era::Legacy) => {
-                self.method_not_allowed(arrival.headers)
+                self.method_not_allowed(arrival.fields)
             }
             GetAnswer::Stream if self.is_look(&arrival) => {
                 arrival.trace.rule = "get-look";
@@ -39,8 +40,8 @@ impl<H: Handler> Shared<H> {
             }
             GetAnswer::Stream => self.open_stream(&arrival).unwrap_or_else(|reply| reply),
             GetAnswer::Info => answer::json(StatusCode::OK, info::document(self)),
-            GetAnswer::Html => info::page(self, arrival.uri, arrival.headers),
-            GetAnswer::MethodNotAllowed => self.method_not_allowed(arrival.headers),
+            GetAnswer::Html => info::page(self, arrival.uri, arrival.fields.all),
+            GetAnswer::MethodNotAllowed => self.method_not_allowed(arrival.fields),
             GetAnswer::NotAcceptable => plain_error(
                 StatusCode::NOT_ACCEPTABLE,
                 "Not Acceptable: accept text/event-stream to open a stream",
@@ -53,14 +54,14 @@ impl<H: Handler> Shared<H> {
     fn is_look(&self, arrival: &Arrival<'_>) -> bool {
         self.policy.get_other == GetOther::Info
             && !arrival.acceptance.sse.named()
-            && !arrival.headers.contains_key(SESSION)
+            && arrival.fields.first(Known::Session).is_none()
     }
 
     /// Answers a DELETE: ends the session.
     pub(crate) fn delete(&self, arrival: &Arrival<'_>) -> Reply {
-        let modern = is_modern_get(&field(arrival.headers, &VERSION));
+        let modern = is_modern_get(&arrival.fields.line(Known::Version).into());
         if modern || !self.served.serves(Era::Legacy) || !self.policy.mints_session {
-            return self.method_not_allowed(arrival.headers);
+            return self.method_not_allowed(arrival.fields);
         }
         match self.session_of(arrival) {
             Ok(token) => {
@@ -77,7 +78,7 @@ impl<H: Handler> Shared<H> {
             .sessions
             .live(&token, arrival.principal.as_ref())
             .map_err(|full| full.reply(None))?;
-        let events = match arrival.headers.get(LAST_EVENT) {
+        let events = match arrival.fields.all.get(LAST_EVENT) {
             None => self.standalone(&session, &token),
             Some(last) => {
                 let last = last.to_str().ok().and_then(parse_event_id);
@@ -91,7 +92,7 @@ impl<H: Handler> Shared<H> {
             }
         };
         let mut reply = self.stream_reply(events);
-        if let Some(id) = arrival.headers.get(SESSION) {
+        if let Some(id) = arrival.fields.first(Known::Session) {
             reply.headers_mut().insert(SESSION, id.clone());
         }
         Ok(reply)

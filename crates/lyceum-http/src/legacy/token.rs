@@ -14,7 +14,7 @@ const PAYLOAD_BYTES: usize = 16 + 2 + 1 + 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionToken {
     /// The session's name in the registry: 128 random bits.
-    pub(crate) key: u128,
+    pub(crate) key: [u8; 16],
     pub(crate) revision: Revision,
     pub(crate) capabilities: ClientCapabilities,
     /// Seconds since 1970.
@@ -23,13 +23,12 @@ pub(crate) struct SessionToken {
 
 impl SessionToken {
     pub(crate) fn mint(revision: Revision, capabilities: ClientCapabilities) -> Self {
-        let key = u128::from_ne_bytes(random());
-        Self { key, revision, capabilities, issued: unix_now() }
+        Self { key: random(), revision, capabilities, issued: unix_now() }
     }
 
     pub(crate) fn seal(&self, sealer: &Sealer, binding: &[&[u8]]) -> String {
         let mut payload = [0; PAYLOAD_BYTES];
-        payload[..16].copy_from_slice(&self.key.to_be_bytes());
+        payload[..16].copy_from_slice(&self.key);
         payload[16..18].copy_from_slice(&self.capabilities.bits().to_be_bytes());
         payload[18] = self.revision as u8;
         payload[19..].copy_from_slice(&self.issued.to_be_bytes());
@@ -44,7 +43,7 @@ impl SessionToken {
         let (capabilities, rest) = rest.split_first_chunk::<2>()?;
         let (revision, issued) = rest.split_first()?;
         Some(Self {
-            key: u128::from_be_bytes(*key),
+            key: *key,
             revision: *Revision::ALL.iter().find(|known| **known as u8 == *revision)?,
             capabilities: ClientCapabilities::from_bits(u16::from_be_bytes(*capabilities)),
             issued: u64::from_be_bytes(issued.try_into().ok()?),

@@ -298,8 +298,8 @@ impl Handler for Fixture {
         self.state.changed.notify_waiters();
     }
 
-    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
-        (tool == "region").then(|| Arc::clone(&self.state.region))
+    fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {
+        call.params.text_is(Member::Name, "region").then(|| Arc::clone(&self.state.region))
     }
 
     fn about(&self) -> About<'_> {

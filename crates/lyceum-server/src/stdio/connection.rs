@@ -302,7 +302,7 @@ impl<H: Handler> Connection<H> {
             progress_token: None,
             principal: None,
             endpoint: Arc::clone(&self.endpoint),
-            session_key: Some(0),
+            session_key: Some([0; 16]),
             session: Some(Arc::clone(&self.session)),
             sealer: Arc::clone(&self.options.sealer),
             outlet: Arc::new(LineOutlet { queue: Arc::clone(&self.queue), client: Some(client) }),

@@ -25,7 +25,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Owner {
     endpoint: Arc<str>,
     principal: Option<Principal>,
-    session: Option<u128>,
+    session: Option<[u8; 16]>,
 }
 
 /// All tasks of a server.
@@ -158,7 +158,8 @@ impl Drop for Kept {
 mod tests {
     use super::*;
 
-    fn owner(name: Option<&str>, session: Option<u128>) -> Owner {
+    fn owner(name: Option<&str>, session: Option<u8>) -> Owner {
+        let session = session.map(|key| [key; 16]);
         Owner { endpoint: "/mcp".into(), principal: name.map(Principal::new), session }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Talk {
     pub(crate) endpoint: Arc<str>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) progress_token: Option<Bytes>,
-    pub(crate) session_key: Option<u128>,
+    pub(crate) session_key: Option<[u8; 16]>,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) outlet: Arc<Recorder>,

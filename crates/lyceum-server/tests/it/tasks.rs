@@ -83,7 +83,7 @@ fn modern() -> Talk {
 
 fn core() -> Talk {
     let talk = Talk::new(&server(), Revision::V2025_11_25);
-    Talk { session_key: Some(1), ..talk.can(ClientCapabilities::ELICITATION_FORM) }
+    Talk { session_key: Some([1; 16]), ..talk.can(ClientCapabilities::ELICITATION_FORM) }
 }
 
 async fn start(talk: &Talk, tool: &str) -> Value {
@@ -333,7 +333,7 @@ async fn core_tasks_are_listed_in_pages_to_their_session() {
     let second = talk.ask("tasks/list", json!({ "cursor": first["nextCursor"] })).await;
     assert_eq!([ids(&first), ids(&second)].concat(), started);
     assert_eq!(second.get("nextCursor"), None);
-    let other = Talk { session_key: Some(2), ..talk };
+    let other = Talk { session_key: Some([2; 16]), ..talk };
     assert_eq!(other.raw("tasks/list", json!({})).await, r#"{"tasks":[]}"#);
 }
 
