@@ -119,11 +119,12 @@ impl Handler for Door {
         self.state.server.stream_opened(session);
     }
 
-    fn param_headers(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
-        if let Some(foreign) = self.state.routes.load().exact_tool(tool) {
+    fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {
+        let tool = call.params.text(Member::Name)?;
+        if let Some(foreign) = self.state.routes.load().exact_tool(&tool) {
             return foreign.headers.clone();
         }
-        self.state.server.param_headers(tool)
+        self.state.server.param_headers(call)
     }
 
     fn about(&self) -> About<'_> {

@@ -396,7 +396,7 @@ const NO_COMPLETIONS: &[u8] = br#"{"completion":{"values":[],"hasMore":false}}"#
 /// A key that is the same for all calls of one client, and for no two clients.
 fn caller(cx: &Context) -> u128 {
     if let Some(session) = cx.session_key {
-        return session;
+        return u128::from_be_bytes(session);
     }
     let principal = cx.principal.as_ref().map_or("", Principal::as_str);
     let digest = Sha256::new()

@@ -15,7 +15,7 @@ use crate::config::UpstreamConfig;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Owner {
     /// A legacy session.
-    Session(u128),
+    Session([u8; 16]),
     /// Everything a modern client with these credentials does.
     Principal(Arc<str>, Option<Principal>),
 }
