@@ -34,9 +34,27 @@ pub(super) async fn run(
     {
         return Ok(newer);
     }
-    if need.cause == Cause::Renewal {
-        return renew(session, memory).await;
+    let done = match need.cause {
+        Cause::Renewal => renew(session, memory).await,
+        _ => ask(session, memory, need, stored).await,
+    };
+    match done {
+        // Two processes have one refresh token; whoever comes second takes what the first one got.
+        Err(OAuthError::Stale { .. } | OAuthError::LoginNeeded { .. }) => {
+            let stored = self::stored(session).await;
+            from_elsewhere(session, memory, &stored).map_or(done, Ok)
+        }
+        done => done,
     }
+}
+
+/// Asks the server, and whomever it names.
+async fn ask(
+    session: &Arc<Session>,
+    memory: &mut Memory,
+    need: &Need,
+    stored: Vec<(Key, Entry)>,
+) -> Result<(Key, Entry), OAuthError> {
     let preferred = expected_issuer(session, memory, &stored);
     let preferred = preferred.as_deref();
     let found = discover(&session.dial, &session.server, &need.challenge, preferred).await?;

@@ -7,3 +7,6 @@ mod fixture;
 mod house;
 mod matrix;
 mod mirror;
+
+// Tokens for upstreams.
+mod oauth;
