@@ -12,7 +12,7 @@ use http::StatusCode;
 use lyceum_wire::{Era, ErrorCode, Revision, RevisionSet};
 
 use super::error::ClientError;
-use super::legacy::{Legacy, NoSession};
+use super::legacy::{Legacy, NoSession, Places};
 use super::life::End;
 use super::line::Connection;
 use super::modern::{Modern, Way, supported_in, versions_in};
@@ -31,6 +31,9 @@ pub enum Transport {
     Streamable,
     /// HTTP+SSE only: the URL is that of the stream.
     HttpSse,
+    /// HTTP+SSE without an `endpoint` event: below the URL, the stream is at `sse`, and messages are
+    /// posted to `message`.
+    CustomSse,
 }
 
 /// What an answer to `server/discover` says about the server.
@@ -48,8 +51,13 @@ pub(crate) async fn connect(
     remote: &Arc<Remote>,
     transport: Transport,
 ) -> Result<Wire, ClientError> {
-    if transport == Transport::HttpSse {
-        return Ok(Wire::Legacy(Legacy::http_sse(remote).await?));
+    let places = match transport {
+        Transport::HttpSse => Some(Places::Named),
+        Transport::CustomSse => Some(Places::Fixed),
+        Transport::Auto | Transport::Streamable => None,
+    };
+    if let Some(places) = places {
+        return Ok(Wire::Legacy(Legacy::http_sse(remote, places).await?));
     }
     match probe(&Way::Http(Arc::clone(remote)), remote.core.versions).await {
         Verdict::Modern(modern) => return Ok(Wire::Modern(modern)),
@@ -60,7 +68,7 @@ pub(crate) async fn connect(
         Ok(legacy) => Ok(Wire::Legacy(legacy)),
         Err(refused) if transport == Transport::Auto && may_be_older(&refused) => {
             // If there is no such stream either, the first refusal says more.
-            Ok(Wire::Legacy(Legacy::http_sse(remote).await.map_err(|_| refused)?))
+            Ok(Wire::Legacy(Legacy::http_sse(remote, Places::Named).await.map_err(|_| refused)?))
         }
         Err(reason) => Err(reason.into()),
     }

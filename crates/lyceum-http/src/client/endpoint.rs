@@ -1,5 +1,5 @@
-//! Where the old transport wants messages posted: resolving the `endpoint` event against the URL
-//! of the stream, on the same origin only.
+//! Where the old transports want messages posted: resolving the `endpoint` event against the URL
+//! of the stream, on the same origin only; or fixed places below a URL.
 
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
@@ -31,6 +31,18 @@ pub(crate) fn resolve(base: &Uri, reference: &str) -> Result<Uri, ClientError> {
         )));
     }
     Ok(resolved)
+}
+
+/// A fixed place below a URL.
+pub(crate) fn below(base: &Uri, name: &str) -> Result<Uri, ClientError> {
+    let bad = |_| ClientError::Setup(format!("\"{base}\" cannot be followed by /{name}"));
+    let path = base.path().trim_end_matches('/');
+    let query = base.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let path = PathAndQuery::try_from(format!("{path}/{name}{query}")).map_err(bad)?;
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = Some(path);
+    // A URL with another path is still a URL.
+    Ok(Uri::from_parts(parts).unwrap_or_else(|_| base.clone()))
 }
 
 /// The path and query a relative reference leads to.
@@ -98,6 +110,18 @@ mod tests {
             check(base, reference, Some(expected));
         }
         check("http://h/sse", "http://h:80/m", Some("http://h:80/m"));
+    }
+
+    #[test]
+    fn fixed_places_are_below_the_url() {
+        for (base, expected) in [
+            ("http://h:8080", "http://h:8080/sse"),
+            ("http://h:8080/", "http://h:8080/sse"),
+            ("http://h/a/b/", "http://h/a/b/sse"),
+            ("http://h/a?k=1", "http://h/a/sse?k=1"),
+        ] {
+            assert_eq!(below(&base.parse().unwrap(), "sse").unwrap().to_string(), expected);
+        }
     }
 
     #[test]

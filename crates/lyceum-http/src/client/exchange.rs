@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -34,6 +34,9 @@ const IDLE: Duration = Duration::from_secs(4);
 const MAX_REFUSAL: usize = 64 << 10;
 /// How much of it is quoted.
 const MAX_EXCERPT: usize = 200;
+/// How much of a body nobody needs is read, and for how long, in the hope that it ends.
+const MAX_REST: usize = 64 << 10;
+const REST_TIME: Duration = Duration::from_secs(1);
 
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
@@ -161,11 +164,35 @@ impl Exchange {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Reply, ClientError> {
-        let mut request = Request::new(RequestBody(Full::new(body)));
-        *request.method_mut() = Method::POST;
+        self.send(url, post(headers, body)).await
+    }
+
+    /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
+    /// not even read.
+    pub(crate) async fn deliver(
+        &self,
+        url: &Uri,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Option<Refused>, ClientError> {
+        let response = self.exchange(url, post(headers, body)).await?;
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            discard(body);
+            return Ok(None);
+        }
+        Ok(Some(refused(parts.status, &parts.headers, body).await))
+    }
+
+    /// Fetches a JSON document.
+    pub(crate) async fn get_json(
+        &self,
+        url: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Reply, ClientError> {
+        let mut request = Request::new(RequestBody::default());
         *request.headers_mut() = headers.clone();
-        request.headers_mut().insert(header::CONTENT_TYPE, JSON);
-        request.headers_mut().insert(header::ACCEPT, JSON_AND_EVENTS);
+        request.headers_mut().insert(header::ACCEPT, JSON);
         self.send(url, request).await
     }
 
@@ -191,14 +218,17 @@ impl Exchange {
         self.send(url, request).await
     }
 
-    async fn send(
+    async fn exchange(
         &self,
         url: &Uri,
         mut request: Request<RequestBody>,
-    ) -> Result<Reply, ClientError> {
+    ) -> Result<Response<ReplyBody>, ClientError> {
         *request.uri_mut() = url.clone();
-        let response = (self.send)(request).await.map_err(failure)?;
-        let (parts, body) = response.into_parts();
+        (self.send)(request).await.map_err(failure)
+    }
+
+    async fn send(&self, url: &Uri, request: Request<RequestBody>) -> Result<Reply, ClientError> {
+        let (parts, body) = self.exchange(url, request).await?.into_parts();
         let coded = parts.headers.get(header::CONTENT_ENCODING);
         if coded.is_some_and(|coding| coding != "identity") {
             return Err(ClientError::protocol("it compressed an answer nobody asked to compress"));
@@ -221,6 +251,7 @@ impl Exchange {
             return Ok(Content::Events(Box::new(Messages::new(body, self.limits.event))));
         }
         if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
+            discard(body);
             return Ok(Content::Nothing);
         }
         let body = collect(body, self.limits.body).await?;
@@ -235,6 +266,35 @@ impl Exchange {
             ))),
         }
     }
+}
+
+fn post(headers: &HeaderMap, body: Bytes) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody(Full::new(body)));
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = headers.clone();
+    request.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    request.headers_mut().insert(header::ACCEPT, JSON_AND_EVENTS);
+    request
+}
+
+/// Lets go of a body nobody needs. It is read to its end, if that is near, because only then its
+/// connection can be used again.
+pub(crate) fn discard(mut body: ReplyBody) {
+    let mut context = Context::from_waker(Waker::noop());
+    if body.is_end_stream()
+        || matches!(Pin::new(&mut body).poll_frame(&mut context), Poll::Ready(None))
+    {
+        return;
+    }
+    tokio::spawn(tokio::time::timeout(REST_TIME, async move {
+        let mut n_bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            n_bytes += frame.data_ref().map_or(0, Bytes::len);
+            if n_bytes > MAX_REST {
+                return;
+            }
+        }
+    }));
 }
 
 /// Reads a whole body of at most `limit` bytes.

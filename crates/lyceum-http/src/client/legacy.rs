@@ -25,6 +25,7 @@ use super::options::CallOptions;
 use super::remote::Remote;
 use super::silence::Silence;
 use http_sse::HttpSse;
+pub(crate) use http_sse::Places;
 pub(crate) use link::Link;
 use stdio::Stdio;
 pub(crate) use streamable::NoSession;
@@ -71,8 +72,11 @@ impl Legacy {
     }
 
     /// Over HTTP+SSE.
-    pub(crate) async fn http_sse(remote: &Arc<Remote>) -> Result<Legacy, ClientError> {
-        Ok(Legacy::new(&remote.core, Session::HttpSse(HttpSse::open(remote).await?)))
+    pub(crate) async fn http_sse(
+        remote: &Arc<Remote>,
+        places: Places,
+    ) -> Result<Legacy, ClientError> {
+        Ok(Legacy::new(&remote.core, Session::HttpSse(HttpSse::open(remote, places).await?)))
     }
 
     /// Over lines.
@@ -201,9 +205,7 @@ impl Session {
             Session::Streamable(session) => {
                 Session::Streamable(Streamable::open(&session.link.remote).await?)
             }
-            Session::HttpSse(session) => {
-                Session::HttpSse(HttpSse::open(&session.link().remote).await?)
-            }
+            Session::HttpSse(session) => Session::HttpSse(session.reopen().await?),
             Session::Stdio(_) => return Err(ClientError::Closed),
         })
     }

@@ -2,22 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body::Body;
 use http_body_util::BodyExt;
 use lyceum_wire::Message;
 
 use super::error::ClientError;
-use super::exchange::ReplyBody;
+use super::exchange::{ReplyBody, discard};
 use crate::sse::{DecodedEvent, Decoder};
 
-/// How much of a stream is read after its answer, in the hope that it ends.
-const MAX_REST: usize = 64 << 10;
-const REST_TIME: Duration = Duration::from_secs(1);
 /// How long after an answer `retry` may put off the next attempt.
 const MAX_RETRY: Duration = Duration::from_secs(300);
 
@@ -45,7 +39,7 @@ impl Messages {
     /// The next message; None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>, ClientError> {
         loop {
-            if let Some(message) = self.batch.pop_front() {
+            if let Some(message) = self.next_read() {
                 return Ok(Some(message));
             }
             let Some(event) = self.next_event().await? else { return Ok(None) };
@@ -87,25 +81,18 @@ impl Messages {
         self.decoder.retry().map(|ms| Duration::from_millis(ms).min(MAX_RETRY))
     }
 
-    /// Lets go of a stream whose answer is in. It is read to its end, if that is near, because only
-    /// then its connection can be used again.
-    pub(crate) fn release(mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(None) = Pin::new(&mut self.body).poll_frame(&mut context) {
-            return;
-        }
-        tokio::spawn(tokio::time::timeout(REST_TIME, async move {
-            let mut n_bytes = 0;
-            while let Some(Ok(frame)) = self.body.frame().await {
-                n_bytes += frame.data_ref().map_or(0, Bytes::len);
-                if n_bytes > MAX_REST {
-                    return;
-                }
-            }
-        }));
+    /// Lets go of a stream whose answer is in.
+    pub(crate) fn release(self) {
+        discard(self.body);
     }
 
-    fn read(&mut self, data: &Bytes) -> Result<(), ClientError> {
+    /// The next message that was read already.
+    pub(crate) fn next_read(&mut self) -> Option<Message> {
+        self.batch.pop_front()
+    }
+
+    /// Reads the data of an event.
+    pub(crate) fn read(&mut self, data: &Bytes) -> Result<(), ClientError> {
         match parse(data)? {
             Message::Batch(batch) => {
                 for message in batch {

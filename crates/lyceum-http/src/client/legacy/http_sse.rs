@@ -1,23 +1,23 @@
 //! [`HttpSse`]: the transport of 2024-11-05. One stream brings everything; messages are posted to
-//! the endpoint that the stream names first.
+//! the endpoint that the stream names first, or to a fixed place.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::encode;
+use lyceum_wire::{Message, encode};
 
 use super::link::Link;
 use super::{Failure, Greeting, handshake};
 use crate::client::call::Call;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
-use crate::client::exchange::Content;
+use crate::client::exchange::{Content, Refused};
 use crate::client::life::{End, Life};
 use crate::client::mailbox::Keeping;
 use crate::client::options::CallOptions;
 use crate::client::pending::Pending;
-use crate::client::post::{CancelOnDrop, Post};
+use crate::client::post::{CancelOnDrop, PARTING, Post};
 use crate::client::remote::Remote;
 use crate::client::response::result_of;
 use crate::client::silence::Silence;
@@ -25,10 +25,20 @@ use crate::client::stream::Messages;
 use crate::client::task::Task;
 use crate::client::traffic::{Answering, Traffic};
 
+/// Where the stream and the endpoint are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Places {
+    /// The stream is at the URL and names the endpoint.
+    Named,
+    /// Both are below the URL, at `sse` and `message`.
+    Fixed,
+}
+
 /// One session: it lives as long as its stream.
 #[derive(Debug)]
 pub(crate) struct HttpSse {
     stream: Stream,
+    places: Places,
     pub(super) greeting: Greeting,
 }
 
@@ -42,17 +52,22 @@ struct Stream {
 }
 
 impl HttpSse {
-    pub(crate) async fn open(remote: &Arc<Remote>) -> Result<HttpSse, ClientError> {
+    pub(crate) async fn open(remote: &Arc<Remote>, places: Places) -> Result<HttpSse, ClientError> {
         let core = &remote.core;
         let opening = Silence::new(core.limits.probe);
-        let stream = opening.watch(Stream::open(remote)).await?;
+        let stream = opening.watch(Stream::open(remote, places)).await?;
         let params = handshake::params(core)?;
         let options = CallOptions::new();
         let hello = Call::new(core, handshake::METHOD, &params, &options)?;
         let raw = hello.silence.watch(async { Ok(stream.call(&hello).await?) }).await?;
         let revision = handshake::accept(core, &raw)?;
         stream.link.tell(handshake::initialized()).await?;
-        Ok(HttpSse { stream, greeting: Greeting { revision, raw } })
+        Ok(HttpSse { stream, places, greeting: Greeting { revision, raw } })
+    }
+
+    /// The same again, in place of a session that is gone.
+    pub(crate) async fn reopen(&self) -> Result<HttpSse, ClientError> {
+        HttpSse::open(&self.stream.link.remote, self.places).await
     }
 
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
@@ -75,8 +90,12 @@ impl HttpSse {
 }
 
 impl Stream {
-    async fn open(remote: &Arc<Remote>) -> Result<Stream, ClientError> {
-        let reply = remote.exchange.get_events(&remote.url, &remote.headers).await?;
+    async fn open(remote: &Arc<Remote>, places: Places) -> Result<Stream, ClientError> {
+        let url = match places {
+            Places::Named => remote.url.clone(),
+            Places::Fixed => endpoint::below(&remote.url, "sse")?,
+        };
+        let reply = remote.exchange.get_events(&url, &remote.headers).await?;
         let mut messages = match reply.content {
             Content::Events(messages) => *messages,
             Content::Refused(refused) => return Err(refused.into()),
@@ -84,11 +103,10 @@ impl Stream {
                 return Err(ClientError::protocol("it answered GET with no event stream"));
             }
         };
-        let named = match messages.next_event().await? {
-            Some(event) if event.name == "endpoint" => event.data,
-            _ => return Err(ClientError::protocol("its stream does not start with an endpoint")),
+        let endpoint = match places {
+            Places::Named => endpoint::resolve(&url, &endpoint_named(&mut messages).await?)?,
+            Places::Fixed => endpoint::below(&remote.url, "message")?,
         };
-        let endpoint = endpoint::resolve(&remote.url, &String::from_utf8_lossy(&named))?;
         let link = Arc::new(Link::new(remote, endpoint));
         let pending = Arc::new(Pending::new(remote.core.limits.pending));
         let life = Arc::new(Life::new());
@@ -105,31 +123,65 @@ impl Stream {
         if call.method == handshake::METHOD {
             cancel.disarm();
         }
-        match self.link.post(body).await {
-            Ok(reply) => {
-                if let Content::Refused(refused) = reply.content {
-                    cancel.disarm();
-                    // The stream is there, but the server no longer knows it.
-                    return Err(match refused.status.status {
-                        StatusCode::NOT_FOUND => Failure::Gone,
-                        _ => Failure::Failed(refused.into()),
-                    });
-                }
+        let link = Arc::clone(&self.link);
+        let mut posting = Box::pin(async move { link.deliver(body).await });
+        let mut waiting = std::pin::pin!(place.wait(call, &id));
+        let answer = tokio::select! {
+            // The answer may be quicker than the word that the request was accepted.
+            answer = &mut waiting => {
+                tokio::spawn(tokio::time::timeout(PARTING, posting));
+                answer
             }
-            Err(error) => return Err(error.into()),
-        }
-        call.silence.heard();
-        let response = place.wait(call, &id).await.ok_or(ClientError::Interrupted)?;
+            posted = &mut posting => {
+                if posted.as_ref().is_err_and(ClientError::is_unsent) {
+                    cancel.disarm();
+                }
+                if let Some(refused) = posted? {
+                    cancel.disarm();
+                    return Err(failure(refused, call.method));
+                }
+                call.silence.heard();
+                waiting.await
+            }
+        };
+        let response = answer.ok_or(ClientError::Interrupted)?;
         cancel.disarm();
         Ok(result_of(&response)?)
     }
 }
 
+/// What a refused message means: the stream is there, but the server may no longer know it.
+fn failure(refused: Refused, method: &str) -> Failure {
+    let stale = match refused.status.status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => true,
+        StatusCode::BAD_REQUEST => refused.error.is_none(),
+        _ => false,
+    };
+    // A stream that has only just been opened is not stale.
+    if stale && method != handshake::METHOD {
+        Failure::Gone
+    } else {
+        ClientError::from(refused).into()
+    }
+}
+
+/// What the stream's `endpoint` event says. Events of unknown names are none of our business.
+async fn endpoint_named(messages: &mut Messages) -> Result<String, ClientError> {
+    while let Some(event) = messages.next_event().await? {
+        match &*event.name {
+            "endpoint" => return Ok(String::from_utf8_lossy(&event.data).into_owned()),
+            "message" => break,
+            _ => {}
+        }
+    }
+    Err(ClientError::protocol("its stream does not start with an endpoint"))
+}
+
 /// Reads the stream until it ends, and wakes whoever waits for what it brings.
 async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, life: Arc<Life>) {
-    let mut traffic = Traffic::new(Post::Link(link), &Arc::<Answering>::default());
+    let mut traffic = Traffic::new(Post::Link(Arc::clone(&link)), &Arc::<Answering>::default());
     let why = loop {
-        match messages.next().await {
+        match next(&mut messages, &link).await {
             Ok(Some(message)) => pending.take(message, &mut traffic).await,
             Ok(None) => break End::HungUp,
             Err(error) => {
@@ -140,4 +192,26 @@ async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, li
     };
     life.end(why);
     pending.end();
+}
+
+/// The next message. One that only says where the message is, is fetched from there.
+async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Message>, ClientError> {
+    loop {
+        if let Some(message) = messages.next_read() {
+            return Ok(Some(message));
+        }
+        let Some(event) = messages.next_event().await? else { return Ok(None) };
+        if event.name != "message" || event.data.is_empty() {
+            continue;
+        }
+        if !event.data.starts_with(b"/") {
+            messages.read(&event.data)?;
+            continue;
+        }
+        let fetching = Silence::new(link.remote.core.limits.probe);
+        match fetching.watch(link.fetch(&event.data)).await {
+            Ok(body) => messages.read(&body)?,
+            Err(error) => tracing::warn!(%error, "could not fetch a message of the server"),
+        }
+    }
 }

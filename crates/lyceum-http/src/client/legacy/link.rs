@@ -7,6 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use lyceum_wire::Revision;
 
+use crate::client::endpoint;
 use crate::client::error::ClientError;
 use crate::client::exchange::{Content, LAST_EVENT_ID, Refused, Reply};
 use crate::client::post::PARTING;
@@ -49,12 +50,25 @@ impl Link {
         self.remote.exchange.post(&self.url, &self.headers, body).await
     }
 
+    /// Posts a message that is not answered here; the refusal, if it was refused.
+    pub(crate) async fn deliver(&self, body: Bytes) -> Result<Option<Refused>, ClientError> {
+        self.remote.exchange.deliver(&self.url, &self.headers, body).await
+    }
+
     /// Posts a notification or response, which gets no answer.
     pub(crate) async fn tell(&self, body: Bytes) -> Result<(), ClientError> {
-        match self.post(body).await?.content {
+        self.deliver(body).await?.map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
+    /// Fetches what the server has to say from another place of its own.
+    pub(crate) async fn fetch(&self, place: &[u8]) -> Result<Bytes, ClientError> {
+        let url = endpoint::resolve(&self.url, &String::from_utf8_lossy(place))?;
+        match self.remote.exchange.get_json(&url, &self.headers).await?.content {
+            Content::Json(body) => Ok(body),
             Content::Refused(refused) => Err(refused.into()),
-            // Some servers answer 200 with a body nobody needs.
-            Content::Nothing | Content::Json(_) | Content::Events(_) => Ok(()),
+            Content::Nothing | Content::Events(_) => {
+                Err(ClientError::protocol("there is no message where it said"))
+            }
         }
     }
 

@@ -80,7 +80,14 @@ impl Streamable {
         };
         let revision = handshake::accept(core, &raw)?;
         let link = Arc::new(link.established(&reply.headers, revision));
-        link.tell(handshake::initialized()).await?;
+        // Plain JSON servers know requests only. If the refusal means more, the next call shows it.
+        match link.deliver(handshake::initialized()).await? {
+            Some(refused) if !refused.status.status.is_client_error() => {
+                return Err(ClientError::from(refused).into());
+            }
+            Some(refused) => tracing::debug!(status = %refused.status, "no use for initialized"),
+            None => {}
+        }
         let mut session = Streamable {
             link,
             greeting: Greeting { revision, raw },

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use lyceum_http::client::{CallOptions, ClientError, Transport};
+use lyceum_http::client::{CallOptions, Client, ClientError, Peer, Transport};
 use lyceum_wire::Revision;
 
 use super::script::{Event, Scene, Script, Then, error, events, json, status};
@@ -27,6 +27,10 @@ fn session() -> [Scene; 3] {
         answered("\"initialize\"", hello),
         status("notifications/initialized", 202),
     ]
+}
+
+async fn connect_old(script: &Script) -> Peer {
+    client(script).transport(Transport::HttpSse).build().unwrap().connect().await.unwrap()
 }
 
 const HEADERS: &str =
@@ -120,17 +124,84 @@ async fn requests_and_progress_share_the_stream() {
 
 #[tokio::test]
 async fn a_lost_session_is_opened_again() {
+    for status in [400, 404, 410] {
+        let script = Script::play(session()).await;
+        let server = connect_old(&script).await;
+        script.add([json("tools/call", status, "{}")]);
+        script.add(session());
+        script.add([answered("tools/call", r#"{"ok":1}"#)]);
+        let done = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+        assert_eq!(done, r#"{"ok":1}"#);
+        let n_streams = script.requests().iter().filter(|text| text.starts_with("GET")).count();
+        assert_eq!(n_streams, 2);
+        script.wait_for(|event| matches!(event, Event::HungUp(_))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_lost_twice_or_refuses_with_a_reason_is_reported() {
     let script = Script::play(session()).await;
-    let server =
-        client(&script).transport(Transport::HttpSse).build().unwrap().connect().await.unwrap();
-    script.add([json("tools/call", 404, "{}")]);
+    let server = connect_old(&script).await;
+    script.add([error("tools/call", 400, r#"{"code":-32602,"message":"bad"}"#)]);
+    let refused = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap_err();
+    assert_eq!(refused.rpc().unwrap().code.0, -32602);
+    script.add([status("tools/call", 404)]);
     script.add(session());
-    script.add([answered("tools/call", r#"{"ok":1}"#)]);
+    script.add([status("tools/call", 404)]);
+    let lost = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap_err();
+    assert!(lost.to_string().contains("forgot"), "{lost}");
+}
+
+#[tokio::test]
+async fn events_of_unknown_names_are_ignored() {
+    let [_, initialize, initialized] = session();
+    let stream =
+        "event: connected\ndata: 1\n\nevent: endpoint\ndata: /m\n\nevent: ping\ndata: no JSON\n\n";
+    let script = Script::play([events("GET", stream, Then::Stay), initialize, initialized]).await;
+    connect_old(&script).await;
+    assert!(script.requests()[1].starts_with("POST /m HTTP/1.1\n"));
+}
+
+#[tokio::test]
+async fn a_message_may_be_fetched_from_elsewhere_on_the_same_origin() {
+    let script = Script::play(session()).await;
+    let server = connect_old(&script).await;
+    let body = r#"{"jsonrpc":"2.0","id":2,"result":{"fetched":true}}"#;
+    let references = "data: //elsewhere/m\n\ndata: /gone\n\ndata: /parts/1?x=2\n\n";
+    script.add([status("GET", 404), json("GET", 200, body)]);
+    script.add([status("tools/call", 202).and_say(references)]);
     let done = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
-    assert_eq!(done, r#"{"ok":1}"#);
-    let n_streams = script.requests().iter().filter(|text| text.starts_with("GET")).count();
-    assert_eq!(n_streams, 2);
-    script.wait_for(|event| matches!(event, Event::HungUp(_))).await;
+    assert_eq!(done, r#"{"fetched":true}"#);
+    let expected = "GET /parts/1?x=2 HTTP/1.1\naccept: application/json\nhost: HOST\n\n";
+    assert_eq!(script.requests().last().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn an_answer_may_be_quicker_than_the_acceptance() {
+    let script = Script::play(session()).await;
+    let server = connect_old(&script).await;
+    let answer = "data: {\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}\n\n";
+    script.add([Scene::new("tools/call", "", Then::Stay).and_say(answer)]);
+    server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+    let talkative = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK";
+    script.add([Scene::new("tools/call", talkative, Then::Stay).and_say(answer)]);
+    server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+}
+
+#[tokio::test]
+async fn custom_sse_has_fixed_places() {
+    let [_, initialize, initialized] = session();
+    let stream = events("GET", "event: endpoint\ndata: /ignored\n\n", Then::Stay);
+    let script = Script::play([stream, initialize, initialized]).await;
+    script.add([answered("tools/call", "{}")]);
+    let client = Client::builder(script.url("/base/")).name("c", "1");
+    let client = client.transport(Transport::CustomSse).build().unwrap();
+    let server = client.connect().await.unwrap();
+    assert!(server.is_http_sse());
+    server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
+    let starts: Vec<_> =
+        script.requests().iter().map(|text| text.split(' ').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(starts, ["/base/sse", "/base/message", "/base/message", "/base/message"]);
 }
 
 #[tokio::test]
@@ -145,8 +216,10 @@ async fn calls_under_way_end_with_their_stream() {
         status("cancelled", 202),
     ])
     .await;
-    let server =
-        client(&script).transport(Transport::HttpSse).build().unwrap().connect().await.unwrap();
+    let server = connect_old(&script).await;
+    assert!(!server.is_closed());
     let ended = server.call("tools/call", r#"{"name":"a"}"#).await;
     assert!(matches!(ended, Err(ClientError::Interrupted)), "{ended:?}");
+    server.closed().await;
+    assert!(server.is_closed());
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lyceum_http::client::{CallOptions, ClientError, ClientHandler, ServerRequest};
+use lyceum_http::client::{CallOptions, ClientError, ClientHandler, ServerRequest, Transport};
 use lyceum_wire::{Era, Revision, RevisionSet, RpcError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -53,6 +53,45 @@ async fn a_session_is_opened_used_and_closed() {
         ];
         assert_eq!(script.requests()[1..], expected, "{version}");
     }
+}
+
+#[tokio::test]
+async fn plain_json_servers_need_no_session_and_no_notifications() {
+    let unknown = r#"{"code":-32601,"message":"what?"}"#;
+    let hello = r#"{"protocolVersion":"2024-11-05","capabilities":{}}"#;
+    for refusal in [400, 404, 405, 415] {
+        let script = Script::play([
+            error("server/discover", 200, unknown),
+            result("\"initialize\"", hello),
+            error("notifications/initialized", refusal, unknown),
+            status("GET", 404),
+            result("tools/list", r#"{"tools":[]}"#),
+            result("tools/call", r#"{"ok":1.0}"#),
+        ])
+        .await;
+        let client = client(&script).transport(Transport::Streamable).build().unwrap();
+        let server = client.connect().await.unwrap();
+        assert_eq!(server.list_tools().await.unwrap(), []);
+        assert_eq!(server.call("tools/call", r#"{"name":"a"}"#).await.unwrap(), r#"{"ok":1.0}"#);
+        server.close().await;
+        assert_eq!(script.requests().len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stays_unreachable_is_told() {
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([
+        events("GET", "retry: 1\n\n", Then::Close),
+        status("GET", 503),
+        status("GET", 503),
+        status("GET", 405),
+    ]);
+    let once = limits(|limits| limits.resumes = 1);
+    let server = client(&script).limits(once).build().unwrap().connect().await.unwrap();
+    assert!(!server.is_closed());
+    server.closed().await;
+    assert!(server.is_closed());
 }
 
 #[tokio::test]
