@@ -70,7 +70,7 @@ async fn connect(
         Target::Command(command) => return start(command, config, setting, news).await,
         Target::Http(url) => (url, Transport::Auto),
         Target::HttpSse(url) => (url, Transport::HttpSse),
-        Target::CustomSse(url) => (url, Transport::HttpSse),
+        Target::CustomSse(url) => (url, Transport::CustomSse),
     };
     let mut client = builder(url, config, setting, news).transport(transport);
     for (name, value) in &credentials::headers(&config.headers, &|name| std::env::var(name).ok())? {
