@@ -13,6 +13,7 @@ pub mod credentials;
 mod door;
 mod gateway;
 pub mod glob;
+pub mod import;
 pub mod invisible;
 mod listing;
 pub mod lock;
