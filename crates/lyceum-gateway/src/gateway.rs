@@ -87,7 +87,7 @@ impl Gateway {
     }
 
     /// A handler that answers for `server` and, as far as `allows` says, for everything behind the
-    /// gateway. The server must have been built with `gateway()`.
+    /// gateway.
     pub fn door(&self, server: Server, allows: Allow) -> Door {
         let state = Arc::new(DoorState { server, routes: ArcSwap::default(), allows });
         state.show(&self.0.catalogue.load());
@@ -168,6 +168,9 @@ impl Inner {
             tracing::warn!(upstream, name = collision.name, renamed, "a tool's name is taken");
         }
         for door in doors {
+            if !current.is_empty() {
+                door.server.expect_foreign();
+            }
             door.show(&catalogue);
         }
         self.catalogue.store(catalogue);

@@ -1,6 +1,7 @@
 //! Describes a server before it runs.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -45,7 +46,6 @@ pub struct Builder {
     lister: Option<Lister>,
     refuse: Option<Refuse>,
     schema_version: Option<String>,
-    is_gateway: bool,
 }
 
 impl Builder {
@@ -63,15 +63,7 @@ impl Builder {
             lister: None,
             refuse: None,
             schema_version: None,
-            is_gateway: false,
         }
-    }
-
-    /// It will show what other servers offer, by [`Server::show_foreign`], and so announces lists
-    /// that may be empty at first.
-    pub fn gateway(mut self) -> Self {
-        self.is_gateway = true;
-        self
     }
 
     /// A name for people.
@@ -187,7 +179,7 @@ impl Builder {
             resources: ArcSwap::from_pointee(Shelf::new(self.resources)),
             templates: ArcSwap::from_pointee(Shelf::new(self.templates)),
             prompts: ArcSwap::from_pointee(Shelf::new(self.prompts)),
-            is_gateway: self.is_gateway,
+            is_gateway: AtomicBool::new(false),
             abroad: ArcSwap::default(),
             changes: Changes::default(),
             tasks: Store::new(self.task_ttl),

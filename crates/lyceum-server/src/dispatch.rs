@@ -77,7 +77,7 @@ impl Server {
         request: &Request,
         cx: &Context,
     ) -> Result<Outcome, RpcError> {
-        if !shelf.is_offered() && !self.0.is_gateway {
+        if !shelf.is_offered() && !self.is_gateway() {
             return Err(RpcError::method_not_found(&request.method));
         }
         shelf.list(request, cx, &self.presentation())

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -86,6 +87,15 @@ impl Abroad {
 }
 
 impl Server {
+    /// Announces every kind of list from now on, because other servers may fill them at any time.
+    pub fn expect_foreign(&self) {
+        self.0.is_gateway.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.0.is_gateway.load(Ordering::Relaxed)
+    }
+
     /// Shows what other servers offer in place of what was shown before, and tells clients about
     /// the lists that changed, and only those.
     pub fn show_foreign(&self, foreign: &Foreign) {

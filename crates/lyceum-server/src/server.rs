@@ -3,6 +3,7 @@
 //! Cheap to clone; all clones are the same server. How requests are answered is in `dispatch`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) templates: ArcSwap<Shelf<ResourceTemplate>>,
     pub(crate) prompts: ArcSwap<Shelf<Prompt>>,
     /// Whether other servers' offers are shown, now or later.
-    pub(crate) is_gateway: bool,
+    pub(crate) is_gateway: AtomicBool,
     pub(crate) abroad: ArcSwap<Abroad>,
     pub(crate) changes: Changes,
     pub(crate) tasks: Store,
@@ -143,7 +144,7 @@ impl Server {
     pub(crate) fn offer(&self) -> Offer {
         let (tools, prompts) = (self.0.tools.load(), self.0.prompts.load());
         let (resources, templates) = (self.0.resources.load(), self.0.templates.load());
-        let (gateway, foreign_tasks) = (self.0.is_gateway, self.0.abroad.load().tasks);
+        let (gateway, foreign_tasks) = (self.is_gateway(), self.0.abroad.load().tasks);
         let tasks = tools.iter().any(|tool| tool.task_support() != TaskSupport::Forbidden);
         Offer {
             tools: gateway || tools.is_offered(),

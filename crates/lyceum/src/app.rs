@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use hyper::body::Incoming;
+use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::{Gateway, Setting, stack};
 use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use lyceum_server::Server;
@@ -37,6 +39,7 @@ pub(crate) struct App {
     /// Whether the data directory is new.
     pub(crate) first_start: bool,
     doors: Vec<Door>,
+    gateway: Gateway,
     rest: Rest,
     background: Background,
     indexer: Indexer,
@@ -44,7 +47,7 @@ pub(crate) struct App {
 
 /// An endpoint and the server behind it.
 struct Door {
-    endpoint: Endpoint<Server>,
+    endpoint: Endpoint<lyceum_gateway::Door>,
     server: Server,
     /// What its path must hold.
     token: Option<Arc<PathToken>>,
@@ -54,6 +57,7 @@ struct Door {
 struct House<'a> {
     config: &'a Config,
     kb: Kb,
+    gateway: Gateway,
     sealer: Arc<Sealer>,
     ring: Arc<KeyRing>,
     refusals: Arc<Refusals>,
@@ -79,8 +83,15 @@ impl App {
         let (refusals, lines) = Refusals::new();
         let (sealer, refusals) = (Arc::new(sealer), Arc::new(refusals));
         let integrity = Arc::default();
-        let house =
-            House { config: &config, kb: kb.clone(), sealer, ring: Arc::clone(&ring), refusals };
+        let gateway = behind(&config);
+        let house = House {
+            config: &config,
+            kb: kb.clone(),
+            gateway: gateway.clone(),
+            sealer,
+            ring: Arc::clone(&ring),
+            refusals,
+        };
         let doors = house.doors()?;
         let rest = house.rest(&doors, metrics.clone(), embedder, Arc::clone(&integrity));
         let listener = TcpListener::bind(listen).await.with_context(|| {
@@ -102,13 +113,23 @@ impl App {
         }
         let indexer = Indexer::start(kb.clone());
         background.finish(Refusals::write(lines, kb));
-        Ok(Self { listener, address, config, first_start, doors, rest, background, indexer })
+        Ok(Self {
+            listener,
+            address,
+            config,
+            first_start,
+            doors,
+            gateway,
+            rest,
+            background,
+            indexer,
+        })
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
-        let Self { listener, config, doors, rest, background, indexer, .. } = self;
+        let Self { listener, config, doors, gateway, rest, background, indexer, .. } = self;
         let options = ServeOptions { drain: config.drain, ..ServeOptions::default() };
         let stop = async {
             shutdown.await;
@@ -120,6 +141,7 @@ impl App {
         let served = serve(listener, site, options, stop).await;
         // What hands out work goes first, so that what writes it down can finish.
         drop((doors, rest, indexer));
+        gateway.close().await;
         background.stop().await;
         served
     }
@@ -166,8 +188,10 @@ impl House<'_> {
                 .with_context(|| format!("cannot use the token of {}", endpoint.path))
         });
         let server = knowledge::server(&self.kb, |tool| endpoint.offers(tool));
+        let shown = endpoint.clone();
+        let door = self.gateway.door(server.clone(), Arc::new(move |tool| shown.offers(tool)));
         let revocations = revocations(&config.data, &endpoint.path);
-        let built = Endpoint::builder(endpoint.path.as_str(), server.clone())
+        let built = Endpoint::builder(endpoint.path.as_str(), door)
             .dialect(endpoint.dialect)
             .sse(endpoint.sse)
             .explain(endpoint.explain)
@@ -209,6 +233,7 @@ impl House<'_> {
             metrics,
             embedder,
             integrity,
+            gateway: self.gateway.clone(),
             info: info(&config.endpoints, doors, &self.kb),
             started: Instant::now(),
         };
@@ -235,6 +260,18 @@ impl Door {
             },
         )
     }
+}
+
+/// The servers behind this one. They are being connected to while everything else starts.
+pub(crate) fn behind(config: &Config) -> Gateway {
+    let gateway = Gateway::new(Setting {
+        name: "lyceum".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        allowed_commands: Arc::new(AllowedCommands::new(&config.allowed_commands)),
+        stack: stack::stack(),
+    });
+    gateway.configure(config.upstreams.clone());
+    gateway
 }
 
 /// What `/info` says: the tools of each endpoint and of all together.

@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use lyceum_gateway::UpstreamConfig;
 use lyceum_http::Limits;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
 use lyceum_kb::Policy;
@@ -27,6 +28,7 @@ mod secret;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod values;
 
 pub(crate) use embeddings::{Embeddings, OpenAi};
@@ -61,6 +63,9 @@ pub(crate) struct Config {
     /// The names of the keys that may use the HTTP API; `None` means those no endpoint names.
     pub(crate) rest_keys: Option<Vec<String>>,
     pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) upstreams: Vec<UpstreamConfig>,
+    /// Programs that may be started as upstreams; all if it is empty.
+    pub(crate) allowed_commands: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) drain: Duration,
 }
@@ -102,6 +107,12 @@ impl Config {
             policy: policy(settings.documents, settings.index, preset),
             rest_keys: settings.rest.keys.map(|given| given.value),
             endpoints: endpoint::check(settings.endpoint, &around)?,
+            upstreams: upstream::check(settings.upstream)?,
+            allowed_commands: settings
+                .stdio
+                .allowed_commands
+                .map(|given| given.value)
+                .unwrap_or_default(),
             listen,
             limits,
             drain,

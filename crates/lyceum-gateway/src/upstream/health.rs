@@ -3,18 +3,15 @@
 use std::time::SystemTime;
 
 use lyceum_wire::Revision;
-use serde::Serialize;
 
 /// How an upstream is doing.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Health {
     /// Whether it can be called.
     pub status: Status,
     /// `legacy` or `modern`, once it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub era: Option<&'static str>,
     /// The revision in use.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<&'static str>,
     /// How it is reached.
     pub transport: &'static str,
@@ -25,15 +22,13 @@ pub struct Health {
     /// Tools that are held back because their definition changed.
     pub quarantined: Vec<String>,
     /// What went wrong last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Since when the status is what it is, in seconds since 1970.
     pub since: u64,
 }
 
 /// Whether an upstream can be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It is being connected to.
     Connecting,
@@ -45,6 +40,19 @@ pub enum Status {
     Failing,
     /// It cannot be reached; it is tried again.
     Down,
+}
+
+impl Status {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Connecting => "connecting",
+            Status::Up => "up",
+            Status::Idle => "idle",
+            Status::Failing => "failing",
+            Status::Down => "down",
+        }
+    }
 }
 
 pub(crate) fn now() -> u64 {

@@ -111,7 +111,7 @@ pub(crate) async fn serve_handler(handler: impl Handler, served: RevisionSet) ->
 }
 
 pub(crate) fn own_server() -> Server {
-    Server::builder("front", "1").gateway().build()
+    Server::builder("front", "1").build()
 }
 
 impl House {

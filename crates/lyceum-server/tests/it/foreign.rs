@@ -19,12 +19,13 @@ fn item(key: &str) -> Arc<ForeignItem> {
 }
 
 fn server(page_size: usize) -> Server {
-    Server::builder("gateway", "1")
+    let server = Server::builder("gateway", "1")
         .page_size(page_size)
         .tool(tool("own", "Ours.", |_: Call, _: NoArguments| async { Ok("ours") }))
         .resource(Resource::text("x://own", "own", "ours"))
-        .gateway()
-        .build()
+        .build();
+    server.expect_foreign();
+    server
 }
 
 fn tools(keys: &[&str]) -> Foreign {
@@ -100,7 +101,10 @@ async fn only_lists_that_changed_are_announced() {
 
 #[tokio::test]
 async fn a_gateway_announces_what_may_come() {
-    let server = Server::builder("gateway", "1").gateway().build();
+    let server = Server::builder("gateway", "1").build();
+    let unknown = Talk::modern(&server).ask("tools/list", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32601, "nothing is announced before it is expected");
+    server.expect_foreign();
     let show =
         |legacy, modern| Foreign { tasks: ForeignTasks { legacy, modern }, ..Foreign::default() };
     let talk = Talk::modern(&server);
@@ -128,8 +132,8 @@ async fn a_gateway_announces_what_may_come() {
 async fn foreign_resources_can_be_watched_and_follow_what_a_function_lists() {
     let server = Server::builder("gateway", "1")
         .list_resources(|_, _| async { Ok(ResourcePage::default()) })
-        .gateway()
         .build();
+    server.expect_foreign();
     let claims = Arc::new(|uri: &str| uri.starts_with("files+"));
     server.show_foreign(&Foreign {
         resources: vec![item("y://listed")],

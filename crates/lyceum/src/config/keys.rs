@@ -75,6 +75,7 @@ fn kind(types: &Value) -> Kind {
         Some("integer") => Kind::Literal("number"),
         Some("boolean") => Kind::Literal("true or false"),
         Some("array") => Kind::List,
+        Some("object") => Kind::Literal("table"),
         _ => Kind::Text,
     }
 }

@@ -3,6 +3,7 @@
 //! The doc comment of a field is its `--help` and its entry in `docs/configuration.md`; a field's
 //! default stands in `defaults.toml`.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -10,7 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::given::{Given, layer};
-use crate::config::values::{DialectName, EmbeddingKind, Listen, Preset, StoreKind, ToolGlob};
+use crate::config::values::{
+    DialectName, EmbeddingKind, EraName, Listen, Preset, ShareName, StoreKind, ToolGlob,
+};
 
 /// A count or a number of seconds; zero would mean a server that serves nothing.
 pub(crate) type Positive = NonZeroU32;
@@ -92,6 +95,17 @@ pub(crate) struct Settings {
     #[serde(default)]
     pub(crate) endpoint: Vec<EndpointSettings>,
 
+    /// Other MCP servers to put behind the same endpoints; docs/gateway.md tells more. One that is
+    /// down costs only its own tools.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) upstream: Vec<UpstreamSettings>,
+
+    /// Upstreams that are processes.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) stdio: StdioSettings,
+
     /// What the server will hold, and how long it will wait.
     #[arg(skip)]
     #[serde(default)]
@@ -113,6 +127,8 @@ layer!(Settings {
     documents,
     rest,
     endpoint,
+    upstream,
+    stdio,
     limits,
 });
 
@@ -158,6 +174,80 @@ layer!(EndpointSettings {
     token_env,
     token_file,
 });
+
+/// One MCP server behind the gateway.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpstreamSettings {
+    /// What clients know it by, up to 32 lower-case letters, digits and dashes.
+    pub(crate) name: Given<String>,
+    /// The program to start and its arguments, for a server that speaks over standard input and
+    /// output. No shell reads them.
+    pub(crate) command: Option<Given<Vec<String>>>,
+    /// The address of a server that runs already: `https://…/mcp`, `sse://…` for HTTP+SSE, or one of
+    /// the other forms in docs/gateway.md.
+    pub(crate) url: Option<Given<String>>,
+    /// Which revisions to speak: `auto` (the newest both know), `legacy` or `modern`. Without it:
+    /// `auto`.
+    pub(crate) era: Option<Given<EraName>>,
+    /// Who shares a connection, or a process: `shared` (everybody) or `per-session` (each legacy
+    /// session, and each key of modern clients, has its own). Without it: `shared`.
+    pub(crate) share: Option<Given<ShareName>>,
+    /// Headers for it: `{ Authorization = "env:TOKEN" }`, `"file:/path"`, or text as it is.
+    pub(crate) headers: Option<Given<BTreeMap<String, String>>>,
+    /// Environment variables its process gets besides the usual few: `NAME` as it is here, or
+    /// `NAME=value`.
+    pub(crate) env: Option<Given<Vec<String>>>,
+    /// The directory its process starts in. Without it: ours.
+    pub(crate) directory: Option<Given<PathBuf>>,
+    /// Seconds a call may hear nothing from it. Without it: 60.
+    pub(crate) call_timeout: Option<Given<Positive>>,
+    /// Seconds after which a connection or process that nobody uses is ended. Without it: never.
+    pub(crate) idle_timeout: Option<Given<Positive>>,
+    /// Seconds after which a connection or process is replaced. Without it: never.
+    pub(crate) max_lifetime: Option<Given<Positive>>,
+    /// Connections or processes it may have with `share = "per-session"`. Without it: 64.
+    pub(crate) max_connections: Option<Given<Positive>>,
+    /// Its tools that are shown, as names or globs. Without it: all.
+    pub(crate) tools: Option<Given<Vec<ToolGlob>>>,
+    /// What its names begin with. Without it: its name. `""` shows names and URIs as they are.
+    pub(crate) prefix: Option<Given<String>>,
+    /// Further names its tools can be called by: `{ old_name = "tool" }`.
+    pub(crate) aliases: Option<Given<BTreeMap<String, String>>>,
+    /// Whether characters nobody sees are taken out of its descriptions. Without it: no, they are
+    /// reported only.
+    pub(crate) strip_invisible: Option<Given<bool>>,
+}
+
+layer!(UpstreamSettings {
+    name,
+    command,
+    url,
+    era,
+    share,
+    headers,
+    env,
+    directory,
+    call_timeout,
+    idle_timeout,
+    max_lifetime,
+    max_connections,
+    tools,
+    prefix,
+    aliases,
+    strip_invisible,
+});
+
+/// Upstreams that are processes.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StdioSettings {
+    /// Programs that may be started: names (`npx`, wherever it is) or absolute paths. Without it:
+    /// all, with a warning.
+    pub(crate) allowed_commands: Option<Given<Vec<String>>>,
+}
+
+layer!(StdioSettings { allowed_commands });
 
 /// Which model embeds.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

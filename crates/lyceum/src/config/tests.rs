@@ -39,7 +39,7 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lisen = \"127.0.0.1:1\"",
             "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
              `log`, `i_know_unauthenticated`, `hosts`, `origins`, `store`, `embeddings`, `index`, \
-             `documents`, `rest`, `endpoint`, `limits`",
+             `documents`, `rest`, `endpoint`, `upstream`, `stdio`, `limits`",
         ),
         (
             "\nlisten = \"8808\"",
@@ -131,6 +131,32 @@ fn bad_files_are_refused_with_line_and_fix() {
         (
             "[embeddings]\nkey_env = \"A\"\nkey_file = \"b\"",
             "lyceum.toml:2: key_env and key_file are both given; keep one",
+        ),
+        (
+            "[[upstream]]\nname = \"My Files\"\ncommand = [\"x\"]",
+            "lyceum.toml:2: \"My Files\" is no name for an upstream; write up to 32 lower-case \
+             letters, digits and dashes",
+        ),
+        ("[[upstream]]\nname = \"a\"", "lyceum.toml:2: a needs a command or a url"),
+        (
+            "[[upstream]]\nname = \"a\"\ncommand = [\"x\"]\nurl = \"http://h/mcp\"",
+            "lyceum.toml:4: a has a command and a url; remove one",
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\ncommand = []",
+            "lyceum.toml:3: command is empty; write a program and its arguments",
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\ncommand = [\"x\"]\n[[upstream]]\nname = \"a\"\ncommand = [\"y\"]",
+            "lyceum.toml:5: there is another upstream \"a\"; rename one",
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\ncommand = [\"x\"]\nera = \"stone\"",
+            "lyceum.toml:4: unknown era \"stone\"; write one of auto, legacy, modern",
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\ncommand = [\"x\"]\nshare = \"no\"",
+            "lyceum.toml:4: unknown share \"no\"; write shared or per-session",
         ),
         ("sse = yes", "lyceum.toml:1: string values must be quoted, expected literal string"),
     ];

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use lyceum_gateway::glob::Glob;
+use lyceum_gateway::{EraChoice, Share};
 use lyceum_http::dialect::Dialect;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
@@ -47,6 +48,14 @@ pub(crate) enum EmbeddingKind {
 /// A tool's name with `*` for any run of characters and `?` for any one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolGlob(pub(crate) Glob);
+
+/// Which revisions an upstream is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EraName(pub(crate) EraChoice);
+
+/// Who shares a connection to an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShareName(pub(crate) Share);
 
 impl Preset {
     /// The dialect of endpoints that name none.
@@ -131,6 +140,31 @@ impl FromStr for EmbeddingKind {
     }
 }
 
+impl FromStr for EraName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "auto" => EraChoice::Auto,
+            "legacy" => EraChoice::Legacy,
+            "modern" => EraChoice::Modern,
+            _ => return Err(format!("unknown era {text:?}; write one of auto, legacy, modern")),
+        }))
+    }
+}
+
+impl FromStr for ShareName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "shared" => Share::Shared,
+            "per-session" => Share::PerSession,
+            _ => return Err(format!("unknown share {text:?}; write shared or per-session")),
+        }))
+    }
+}
+
 impl FromStr for ToolGlob {
     type Err = String;
 
@@ -163,4 +197,4 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, ToolGlob);
+from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, ToolGlob, EraName, ShareName);

@@ -1,8 +1,10 @@
 //! `/health` and `/metrics`: how the server and what it depends on are.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
+use lyceum_gateway::{Health as Upstanding, Status};
 use lyceum_kb::Kb;
 use lyceum_kb::store::Backlog;
 use schemars::JsonSchema;
@@ -43,6 +45,36 @@ pub(super) struct Health {
     uptime_seconds: u64,
     dependencies: Dependencies,
     integrity: IntegrityAnswer,
+    /// The servers behind the gateway, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    upstreams: BTreeMap<String, Upstream>,
+}
+
+/// A server behind the gateway.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Upstream {
+    /// `up`, `connecting`, `idle` (closed until the next call), `failing` (connected, but it does not
+    /// answer) or `down`.
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    era: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<usize>,
+    /// Names of its that were taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    collisions: Vec<String>,
+    /// Tools held back because their definitions changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quarantined: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// Since when its status is what it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
 }
 
 /// What the server needs.
@@ -126,7 +158,14 @@ pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Heal
     let Dependencies { store, embedder, index } = &mut dependencies;
     // Search goes on by words when vectors are not to be had, so that is no failure of the whole.
     let vectors = embedder.status.max(index.status).min(State::Degraded);
-    let status = store.status.max(vectors).max(integrity.status);
+    let behind = desk.gateway.health();
+    // One server behind us that is down is no failure of ours.
+    let down = |health: &Upstanding| matches!(health.status, Status::Down | Status::Failing);
+    let upstreams = match behind.iter().any(|(_, health)| down(health)) {
+        true => State::Degraded,
+        false => State::Ok,
+    };
+    let status = store.status.max(vectors).max(integrity.status).max(upstreams);
     if !visit.trusted {
         for dependency in [store, embedder, index] {
             *dependency = Dependency::bare(dependency.status);
@@ -140,9 +179,35 @@ pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Heal
         uptime_seconds: desk.started.elapsed().as_secs(),
         dependencies,
         integrity,
+        upstreams: behind
+            .into_iter()
+            .map(|(name, health)| (name, Upstream::told(health, visit.trusted)))
+            .collect(),
     };
     let failing = status == State::Failing;
     Ok((if failing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, health))
+}
+
+impl Upstream {
+    /// What a caller is told: everything, or just the state.
+    fn told(health: Upstanding, trusted: bool) -> Upstream {
+        let status = health.status.as_str().to_owned();
+        if !trusted {
+            return Upstream { status, ..Upstream::default() };
+        }
+        let since = jiff::Timestamp::from_second(health.since as i64).unwrap_or_default();
+        Upstream {
+            status,
+            era: health.era,
+            revision: health.revision,
+            transport: Some(health.transport),
+            tools: Some(health.tools),
+            collisions: health.collisions,
+            quarantined: health.quarantined,
+            last_error: health.last_error,
+            since: Some(since.to_string()),
+        }
+    }
 }
 
 /// Answers with the numbers as they are now.
@@ -155,6 +220,11 @@ pub(super) async fn metrics(visit: Visit) -> Result<Reply, Problem> {
     }
     if let Ok(health) = timeout(PATIENCE, desk.kb.store().health()).await {
         metrics::gauge!("lyceum_documents").set(health.documents as f64);
+    }
+    for (name, health) in desk.gateway.health() {
+        let is_up = if health.status == Status::Up { 1.0 } else { 0.0 };
+        metrics::gauge!("lyceum_upstream_up", "upstream" => name.clone()).set(is_up);
+        metrics::gauge!("lyceum_upstream_tools", "upstream" => name).set(health.tools as f64);
     }
     let text = desk.metrics.render();
     Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))

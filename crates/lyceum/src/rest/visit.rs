@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
+use lyceum_gateway::Gateway;
 use lyceum_http::{Principal, Purpose, Sealer};
 use lyceum_kb::store::AuditEntry;
 use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Write, Written};
@@ -28,6 +29,7 @@ pub(crate) struct Desk {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) embedder: Arc<Observed>,
     pub(crate) integrity: Arc<Integrity>,
+    pub(crate) gateway: Gateway,
     pub(crate) info: Info,
     pub(crate) started: Instant,
 }
