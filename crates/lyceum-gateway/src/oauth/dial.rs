@@ -4,15 +4,15 @@
 //! internet. The upstream's own host and those the operator named are asked as they are: nothing is
 //! learnt there that the operator did not point us at.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
-use lyceum_http::client::{Network, Policy, SafeDialer};
+use lyceum_http::client::{DialError, Network, Policy, SafeDialer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::{Host, Url};
-
-use std::time::Duration;
 
 use super::error::{OAuthError, plain};
 
@@ -107,8 +107,10 @@ impl Dial {
             url: shown(url),
             why: "it does not fit in a request",
         })?;
-        let sent = dialer.send(request).await;
-        sent.map_err(|source| OAuthError::Unreachable { url: shown(url), source })
+        dialer.send(request).await.map_err(|source| match source {
+            DialError::NotPublic { .. } => OAuthError::NotPublic { url: shown(url), source },
+            source => OAuthError::Unreachable { url: shown(url), source },
+        })
     }
 }
 

@@ -9,6 +9,13 @@ pub enum OAuthError {
     /// A URL that must not be asked, whoever named it.
     #[error("{url} is not asked: {why}")]
     Refused { url: String, why: &'static str },
+    /// The URL leads into a private network.
+    #[error("{url} is not asked; add its host to the upstream's trusted hosts if it is right")]
+    NotPublic {
+        url: String,
+        #[source]
+        source: DialError,
+    },
     /// The other side did not answer.
     #[error("{url} did not answer")]
     Unreachable {

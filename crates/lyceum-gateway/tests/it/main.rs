@@ -7,6 +7,5 @@ mod fixture;
 mod house;
 mod matrix;
 mod mirror;
-
-// Tokens for upstreams.
 mod oauth;
+mod stack;

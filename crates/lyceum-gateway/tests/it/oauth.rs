@@ -271,7 +271,7 @@ impl Network for Watched {
 #[tokio::test]
 async fn metadata_cannot_point_into_the_network_around_us() {
     for (named, reason) in [
-        ("https://10.0.0.1", "a private address"),
+        ("https://10.0.0.1", "trusted hosts if it is right: 10.0.0.1 is a private address"),
         ("https://169.254.169.254/latest", "a link-local address"),
         ("https://[::ffff:10.0.0.1]", "10.0.0.1"),
         ("https://rebound.test", "a loopback address"),
@@ -288,5 +288,55 @@ async fn metadata_cannot_point_into_the_network_around_us() {
         let own: std::net::SocketAddr =
             stage.url["http://".len()..].strip_suffix("/mcp").unwrap().parse().unwrap();
         assert!(connected.iter().all(|to| *to == own), "{named}: {connected:?}");
+    }
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn secrets_show_neither_in_logs_nor_in_errors() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    // For this thread, which is the only one that the test's runtime has. While there is one
+    // subscriber only, tracing believes what other threads, which have none, say about events.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let stage = Stage::set().await;
+    let client = RegisteredClient { issuer: None, ..registered(&stage) };
+    let by_client = stage.unattended().grant(Grant::ClientCredentials).client(client);
+    let sessions = [stage.oauth().build().unwrap(), by_client.build().unwrap()];
+    let mut shown = String::new();
+    for oauth in &sessions {
+        pass(oauth, &stage).await;
+        stage.revoke();
+        pass(oauth, &stage).await;
+        stage.revoke();
+        stage.knobs().garbled = true;
+        let error = get(oauth, &stage.url).await.unwrap_err();
+        assert!(chain(&*error).contains("expires_in"), "{}", chain(&*error));
+        shown += &format!("{error:?} {} {oauth:?}", chain(&*error));
+        stage.knobs().garbled = false;
+    }
+    shown += &String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(shown.contains("got a token") && shown.contains("got no token"), "{shown}");
+    for secret in ["token-", "refresh-", "code-of-", "hunter"] {
+        assert!(!shown.contains(secret), "{secret}: {shown}");
     }
 }

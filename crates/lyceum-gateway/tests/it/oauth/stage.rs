@@ -44,6 +44,8 @@ pub(super) struct Knobs {
     pub(super) refreshable: HashSet<String>,
     /// `expires_in` of new tokens, in seconds.
     pub(super) lifetime: u64,
+    /// Whether token responses have a member of the wrong type.
+    pub(super) garbled: bool,
     pub(super) asked: Vec<Asked>,
     n_tokens: usize,
 }
@@ -72,6 +74,7 @@ impl Stage {
                 valid: HashSet::new(),
                 refreshable: HashSet::new(),
                 lifetime: 3600,
+                garbled: false,
                 asked: Vec::new(),
                 n_tokens: 0,
             })),
@@ -198,9 +201,10 @@ impl Stage {
             (format!("token-{}", knobs.n_tokens), format!("refresh-{}", knobs.n_tokens));
         knobs.valid.insert(token.clone());
         knobs.refreshable.insert(refresh.clone());
+        let lifetime = if knobs.garbled { json!("hunter3") } else { json!(knobs.lifetime) };
         ok(&json!({
             "access_token": token, "token_type": "bearer", "refresh_token": refresh,
-            "expires_in": knobs.lifetime,
+            "expires_in": lifetime,
         }))
     }
 }
