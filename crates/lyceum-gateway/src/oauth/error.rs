@@ -2,6 +2,8 @@
 
 use lyceum_http::client::{BoxError, DialError};
 
+use crate::credentials::CredentialError;
+
 /// Why no token could be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -74,6 +76,9 @@ pub enum OAuthError {
     /// The client is not set up right.
     #[error("OAuth is not set up right: {0}")]
     Setup(String),
+    /// A configured secret is not there.
+    #[error("a configured secret cannot be read")]
+    Credential(#[from] CredentialError),
     /// Tokens cannot be kept.
     #[error("tokens cannot be kept in {path}")]
     Store {
