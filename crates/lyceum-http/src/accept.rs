@@ -88,7 +88,8 @@ static USUAL_ACCEPTANCE: LazyLock<Acceptance> = LazyLock::new(|| read_lines([USU
 pub fn parse_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Acceptance {
     let mut lines = lines.into_iter();
     match (lines.next(), lines.next()) {
-        (Some(USUAL), None) => *USUAL_ACCEPTANCE,
+        // Not a pattern, which would be compared byte by byte.
+        (Some(line), None) if line == USUAL => *USUAL_ACCEPTANCE,
         (first, second) => read_lines(first.into_iter().chain(second).chain(lines)),
     }
 }

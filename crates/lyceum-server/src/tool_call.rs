@@ -58,9 +58,9 @@ pub(crate) fn call(server: &Server, request: Request, cx: Context) -> Calling<'_
 fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, RpcError> {
     let name = request.params.text(Member::Name);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must say which tool"))?;
-    let tool = server.0.tools.load().get(&name).cloned();
+    let tools = server.0.tools.load();
     let revision = cx.revision;
-    let Some(tool) = tool else {
+    let Some(tool) = tools.get(&name) else {
         let name = name.into_owned();
         let running = refused::unknown_tool(Call::new(server.clone(), request, cx)?, name);
         return Ok(Calling::Running { server, running, revision });
@@ -70,7 +70,7 @@ fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, 
         let outcome = settle(server, ending, revision).map(Outcome::json);
         Ok(Calling::Settled(Some(outcome)))
     };
-    match mode(server, &tool, &request, &cx) {
+    match mode(server, tool, &request, &cx) {
         Ok(Mode::Direct) => {
             let running = tool.start(Call::new(server.clone(), request, cx)?);
             let running = running.unwrap_or_else(|invalid| {
@@ -79,9 +79,10 @@ fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, 
             Ok(Calling::Running { server, running, revision })
         }
         Ok(Mode::OnDemand) => {
+            let tool = Arc::clone(tool);
             Ok(Calling::Boxed(Box::pin(async move { on_demand(server, &tool, request, cx).await })))
         }
-        Ok(Mode::Task(ttl)) => start_task(server, &tool, request, cx, ttl),
+        Ok(Mode::Task(ttl)) => start_task(server, tool, request, cx, ttl),
         Err(error) => settled(Err(error)),
     }
 }
