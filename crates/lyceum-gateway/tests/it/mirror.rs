@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use lyceum_gateway::{Target, UpstreamConfig};
 use lyceum_testkit::Server as Running;
-use serde_json::Value;
+use lyceum_wire::{Message, RpcError, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -45,28 +45,34 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
     let mut buffer = Vec::new();
     while let Some((head, body)) = request(&mut stream, &mut buffer).await {
         seen.lock().unwrap().push(format!("{head}\r\n\r\n{body}"));
-        let message: Value = serde_json::from_str(&body).unwrap_or_default();
-        let result = match message["method"].as_str().unwrap_or_default() {
-            "initialize" => {
-                r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"m","version":"1"}}"#
+        let answer = match Message::parse(&body.into()) {
+            Ok(Message::Request(request)) => {
+                let answered = match result(&request.method) {
+                    Some(result) => encode::result(&request.id, result.as_bytes()),
+                    None => encode::error(Some(&request.id), &RpcError::method_not_found("it")),
+                };
+                json(std::str::from_utf8(&answered).unwrap())
             }
-            "tools/list" => {
-                r#"{"tools":[{"name":"mirror","inputSchema":{"type":"object"},"odd":1.0}]}"#
-            }
-            "tools/call" => r#"{"content":[],"odd":{"b":1.0,"a":1e3}}"#,
-            _ => "",
-        };
-        let answer = match (result, &message["id"]) {
-            (_, Value::Null) => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
-            ("", id) => json(&format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no"}}}}"#
-            )),
-            (result, id) => json(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
+            // Such servers have never heard of notifications.
+            _ => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
         };
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
     }
+}
+
+fn result(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "initialize" => {
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"m","version":"1"}}"#
+        }
+        "tools/list" => {
+            r#"{"tools":[{"name":"mirror","inputSchema":{"type":"object"},"odd":1.0}]}"#
+        }
+        "tools/call" => r#"{"content":[],"odd":{"b":1.0,"a":1e3}}"#,
+        _ => return None,
+    })
 }
 
 fn json(body: &str) -> String {
