@@ -16,6 +16,8 @@ pub(crate) struct Listing {
     pub(crate) resources: Vec<Item>,
     pub(crate) templates: Vec<Item>,
     pub(crate) prompts: Vec<Item>,
+    /// Whether tools can run as tasks of the modern era.
+    pub(crate) modern_tasks: bool,
 }
 
 /// One definition.

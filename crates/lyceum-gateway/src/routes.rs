@@ -77,7 +77,7 @@ impl Routes {
             claims: None,
             tasks: ForeignTasks {
                 legacy: tools.iter().any(|tool| tool.task != TaskSupport::Forbidden),
-                modern: tools.iter().any(|tool| tool.entry.upstream.has_modern_tasks()),
+                modern: tools.iter().any(|tool| tool.entry.upstream.listing().modern_tasks),
             },
         };
         (routes, foreign)

@@ -19,7 +19,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use lyceum_http::Context;
 use lyceum_http::client::ClientError;
-use lyceum_wire::Era;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -194,14 +193,6 @@ impl Upstream {
     /// Takes in a notification that belongs to no call.
     pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>) {
         self.news.hear(method, params);
-    }
-
-    /// Whether it runs tools as tasks of the modern era.
-    pub(crate) fn has_modern_tasks(&self) -> bool {
-        match &*self.link.borrow() {
-            Link::Up(connection) => connection.era == Era::Modern && connection.offers.tasks,
-            _ => false,
-        }
     }
 
     /// Closes every connection.

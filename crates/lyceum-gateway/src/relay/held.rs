@@ -15,12 +15,15 @@ use lyceum_http::{Context, random};
 use lyceum_wire::{ClientCapabilities, Object, RpcError};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
 
 use super::line::{Ask, Line};
 use super::{asking, caller};
 
 /// How long a client may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long to wait for a further question before the client is asked.
+const GATHER: Duration = Duration::from_millis(20);
 /// Calls held at once, by everybody and by one client.
 const MAX_HELD: usize = 1024;
 const MAX_HELD_BY_CALLER: usize = 64;
@@ -74,20 +77,20 @@ impl HeldCall {
 
     /// Goes on until the call ends or asks something.
     pub(crate) async fn step(&mut self) -> Step {
-        if self.open.is_empty() {
+        loop {
+            // Questions that are asked together arrive one by one.
+            let patience = if self.open.is_empty() { PATIENCE } else { GATHER };
             tokio::select! {
                 biased;
                 ended = self.running.ended() => return Step::Ended(ended),
-                ask = self.asks.recv() => match ask {
-                    Some(ask) => self.put(ask),
-                    None => return Step::Ended(self.running.ended().await),
+                ask = timeout(patience, self.asks.recv()) => match ask {
+                    Ok(Some(ask)) => self.put(ask),
+                    Ok(None) => return Step::Ended(self.running.ended().await),
+                    Err(_) if self.open.is_empty() => {}
+                    Err(_) => return Step::Asked,
                 },
             }
         }
-        while let Ok(ask) = self.asks.try_recv() {
-            self.put(ask);
-        }
-        Step::Asked
     }
 
     fn put(&mut self, ask: Ask) {

@@ -171,6 +171,7 @@ async fn list(
     }
     let before = upstream.listing();
     let mut listing = (*before).clone();
+    listing.modern_tasks = connection.era == Era::Modern && connection.offers.tasks;
     for kind in kinds {
         let mut fetched = listing.clone();
         match fetched.fetch(*kind, &connection.peer, connection.offers).await {

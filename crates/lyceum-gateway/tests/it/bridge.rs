@@ -88,7 +88,7 @@ async fn state_is_good_for_its_own_call_only() {
         let state = asked["requestState"].as_str().unwrap();
         let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
         let answers = json!({ key: answer("Ada") });
-        let altered = format!("{}x", &state[..state.len() - 1]);
+        let altered: String = state.chars().rev().collect();
         for (name, state) in [("up_think", state), ("up_ask", altered.as_str()), ("up_ask", "")] {
             let stolen = json!({"name": name, "requestState": state, "inputResponses": answers});
             assert_eq!(code(call(&peer, stolen).await), -32602, "{name} {state}");
