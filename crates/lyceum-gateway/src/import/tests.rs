@@ -14,7 +14,7 @@ fn parsed(text: &str) -> toml::Table {
 #[test]
 fn desktop_clients_are_understood() {
     let file = r#"{"mcpServers": {
-        "filesystem": {"command": "npx", "args": ["-y", "@scope/server-filesystem", "/home/a b"]},
+        "filesystem": {"command": "npx", "args": ["-y", "@scope/server-filesystem", "/srv/a b"]},
         "GitHub": {"command": "docker", "args": ["run", "-i"], "cwd": "/srv",
             "env": {"GITHUB_TOKEN": "ghp_abcdef", "LOG_LEVEL": "debug", "N": 3, "WORK": "${env:W}"},
             "autoApprove": ["x"]},
@@ -33,7 +33,7 @@ fn desktop_clients_are_understood() {
 
 [[upstream]]
 name = "filesystem"
-command = ["npx", "-y", "@scope/server-filesystem", "/home/a b"]
+command = ["npx", "-y", "@scope/server-filesystem", "/srv/a b"]
 
 [[upstream]]
 name = "github"

@@ -1,3 +1,5 @@
+//! Results of both eras, and how a client of the other one sees them.
+
 use super::*;
 
 fn back(raw: &str, method: &str, client: Era, upstream: Era, prefix: &str) -> String {
