@@ -43,6 +43,7 @@ mod pending;
 mod post;
 mod progress;
 mod remote;
+mod reply;
 mod response;
 #[cfg(feature = "fetch")]
 mod safe_dialer;

@@ -3,6 +3,7 @@
 //! This is how params, results and definitions pass through clients and gateways without losing what
 //! nobody asked about.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,9 +12,16 @@ use serde_json::value::RawValue;
 
 use crate::encode::write_str;
 
+/// Members for which room is made at first: most objects have no more.
+const FEW: usize = 8;
+
 /// The members of an object, values as raw JSON.
 #[derive(Debug, Default)]
-pub struct Object<'a>(Vec<(String, &'a RawValue)>);
+pub struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
+
+/// The name of a member; a copy only if it has escapes.
+#[derive(Debug)]
+struct Name<'a>(Cow<'a, str>);
 
 impl<'a> Object<'a> {
     /// Reads an object; no bytes at all count as an empty one.
@@ -26,7 +34,7 @@ impl<'a> Object<'a> {
 
     /// A member's raw JSON.
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
+        self.0.iter().find(|(member, _)| member.0 == name).map(|(_, value)| value.get())
     }
 
     /// A member that is a string.
@@ -36,7 +44,7 @@ impl<'a> Object<'a> {
 
     /// The members in their order: names, and values as raw JSON.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.get()))
+        self.0.iter().map(|(name, value)| (&*name.0, value.get()))
     }
 }
 
@@ -51,21 +59,57 @@ impl<'de> Deserialize<'de> for Object<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut members: Vec<(String, &'de RawValue)> = Vec::new();
+                let mut members: Vec<(Name<'de>, &'de RawValue)> = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    if members.is_empty() {
+                        members.reserve(FEW);
+                    }
                     members.push(member);
                 }
                 // Two values under one name would mean different things to different readers.
-                let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-                names.sort_unstable();
-                match names.windows(2).find(|pair| pair[0] == pair[1]) {
-                    Some(pair) => Err(A::Error::custom(format!("\"{}\" appears twice", pair[0]))),
+                match repeated(&members) {
+                    Some(name) => Err(A::Error::custom(format!("\"{name}\" appears twice"))),
                     None => Ok(Object(members)),
                 }
             }
         }
         deserializer.deserialize_map(Members)
     }
+}
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// A name that two members share.
+fn repeated<'a>(members: &'a [(Name<'_>, &RawValue)]) -> Option<&'a str> {
+    let name = |(name, _): &'a (Name<'_>, &RawValue)| -> &'a str { &name.0 };
+    if members.len() <= FEW {
+        let mut pairs = members.iter().enumerate();
+        let seen = |(at, member)| members[..at].iter().any(|other| name(other) == name(member));
+        return pairs.find(|pair| seen(*pair)).map(|(_, member)| name(member));
+    }
+    let mut names: Vec<&str> = members.iter().map(name).collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// Writes an object, member by member.
@@ -84,6 +128,13 @@ impl Writer {
         Writer(vec![b'{'])
     }
 
+    /// The same, with room for an object of so many bytes.
+    pub fn with_capacity(length: usize) -> Writer {
+        let mut out = Vec::with_capacity(length);
+        out.push(b'{');
+        Writer(out)
+    }
+
     /// Adds a member whose value is raw JSON already.
     pub fn raw(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.name(name);
@@ -96,14 +147,28 @@ impl Writer {
         write_str(&mut self.0, value);
     }
 
-    /// The whole object.
-    pub fn finish(mut self) -> Bytes {
+    /// Adds a member that is an object, whose members `fill` adds.
+    pub fn object(&mut self, name: &str, fill: impl FnOnce(&mut Writer)) {
+        self.name(name);
+        self.0.push(b'{');
+        fill(self);
         self.0.push(b'}');
-        Bytes::from(self.0)
+    }
+
+    /// The whole object.
+    pub fn finish(self) -> Bytes {
+        Bytes::from(self.into_vec())
+    }
+
+    /// The whole object, in the room made for it.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        self.0.push(b'}');
+        self.0
     }
 
     fn name(&mut self, name: &str) {
-        if self.0.len() > 1 {
+        // No value ends like an object that has just been opened.
+        if self.0.last() != Some(&b'{') {
             self.0.push(b',');
         }
         write_str(&mut self.0, name);
@@ -143,5 +208,24 @@ mod tests {
         for raw in ["[]", "1", "{", r#"{"a":1,"a":2}"#, r#"{"a":1,"\u0061":2}"#, "{} {}"] {
             assert!(rewritten(raw).is_err(), "{raw}");
         }
+        for n in 1..30 {
+            let members: Vec<_> = (0..n).map(|n| format!(r#""m{n}":{n}"#)).collect();
+            let object = format!("{{{}}}", members.join(","));
+            assert_eq!(rewritten(&object), Ok(object));
+            let twice = format!(r#"{{{},"m{}":0}}"#, members.join(","), n / 2);
+            assert!(rewritten(&twice).unwrap_err().contains("appears twice"), "{twice}");
+        }
+    }
+
+    #[test]
+    fn objects_are_written_inside_each_other() {
+        let mut writer = Writer::with_capacity(10);
+        writer.object("empty", |_| {});
+        writer.object("full", |inner| {
+            inner.raw("a", "{}");
+            inner.text("b", "{");
+        });
+        writer.raw("last", "1");
+        assert_eq!(writer.finish(), r#"{"empty":{},"full":{"a":{},"b":"{"},"last":1}"#);
     }
 }

@@ -55,7 +55,7 @@ impl Client {
     }
 }
 
-type Over = Box<dyn FnOnce(Limits) -> Exchange + Send>;
+type Over = Box<dyn FnOnce(&Limits) -> Exchange + Send>;
 
 /// Sets up a [`Client`].
 pub struct ClientBuilder {
@@ -167,8 +167,8 @@ impl ClientBuilder {
             url: url(&self.url, over.is_some())?,
             headers: headers(&self.headers)?,
             exchange: match over {
-                Some(over) => over(self.limits.clone()),
-                None => Exchange::plain(self.limits.clone()),
+                Some(over) => over(&self.limits),
+                None => Exchange::plain(&self.limits),
             },
             standing_stream: self.standing_stream,
             core: Arc::new(self.core()?),

@@ -1,8 +1,8 @@
 //! [`Call`]: one call of the client's owner, in whatever rounds and attempts it takes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use lyceum_wire::Id;
 
 use super::core::Core;
@@ -37,11 +37,11 @@ impl<'a> Call<'a> {
 
     /// The params of a legacy request: the caller's own, with a progress token if it wants to hear
     /// of progress.
-    pub(crate) fn legacy_params(&self, id: &Id) -> Option<Bytes> {
+    pub(crate) fn legacy_params(&self, id: &Id) -> Option<Cow<'a, [u8]>> {
         if self.options.progress.is_some() {
-            return Some(self.params.legacy(id, &self.options.progress));
+            return Some(Cow::Owned(self.params.legacy(id, &self.options.progress)));
         }
-        (!self.raw.is_empty()).then(|| Bytes::copy_from_slice(self.raw))
+        (!self.raw.is_empty()).then_some(Cow::Borrowed(self.raw))
     }
 
     /// Whoever answers and hears what belongs to this call.

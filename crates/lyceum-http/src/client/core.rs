@@ -27,3 +27,8 @@ impl Core {
         Id::number(self.n_ids.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
+
+/// The number a token is, if it is one as this client writes them. All its ids are.
+pub(crate) fn number(token: &[u8]) -> Option<u64> {
+    std::str::from_utf8(token).ok()?.parse().ok()
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lyceum_wire::{Object, Writer};
+use memchr::memmem;
 use tokio::task::JoinSet;
 
 use super::error::ClientError;
@@ -16,6 +17,8 @@ use super::silence::Silence;
 
 /// The only methods whose calls may ask for input.
 const METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+
+const INPUT_REQUIRED: &str = "input_required";
 
 /// What a server wants to know.
 #[derive(Debug)]
@@ -34,11 +37,13 @@ impl InputRequired {
         max_requests: usize,
     ) -> Result<Option<InputRequired>, ClientError> {
         let bad = |why: &str| ClientError::protocol(format!("its input_required result {why}"));
-        if !METHODS.contains(&method) {
+        // Most results are complete, and some are large: they need not be taken apart to see that. (A
+        // server that writes an ASCII word with escapes does not want to be understood.)
+        if !METHODS.contains(&method) || memmem::find(result, INPUT_REQUIRED.as_bytes()).is_none() {
             return Ok(None);
         }
         let Ok(members) = Object::parse(result) else { return Ok(None) };
-        if members.text("resultType").as_deref() != Some("input_required") {
+        if members.text("resultType").as_deref() != Some(INPUT_REQUIRED) {
             return Ok(None);
         }
         let state = members.get("requestState");

@@ -1,6 +1,7 @@
 //! [`Modern`]: calls to a stateless server (2026-07-28), over HTTP or lines. Every request stands
 //! alone and says everything about itself; to drop a call is to cancel it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use lyceum_wire::{
 use super::call::Call;
 use super::core::Core;
 use super::error::ClientError;
-use super::exchange::{Content, Reply};
+use super::exchange::roomy;
 use super::handler::ServerNotification;
 use super::input::InputRequired;
 use super::line::Connection;
@@ -24,6 +25,7 @@ use super::options::CallOptions;
 use super::params::{Meta, Retry};
 use super::progress::Progress;
 use super::remote::{PROTOCOL_VERSION, Remote};
+use super::reply::{Content, Reply};
 use super::response::{result_in, result_of};
 use super::stream::Messages;
 use super::tools::{self, Catalogue, Tool};
@@ -97,8 +99,8 @@ impl Modern {
 
     /// Opens the stream of a `subscriptions/listen`.
     pub(crate) async fn open_stream(&self, call: &Call<'_>) -> Result<(Id, Source), ClientError> {
-        let id = self.core.next_id();
-        let body = self.body(call, &id, &Retry::default());
+        let (id, revision) = (self.core.next_id(), self.revision());
+        let body = self.body(call, &id, revision, &Retry::default());
         let remote = match &self.way {
             Way::Http(remote) => remote,
             Way::Line(connection) => {
@@ -106,7 +108,7 @@ impl Modern {
                 return Ok((id, Source::Line(sent)));
             }
         };
-        match self.post(remote, call, body).await?.content {
+        match self.post(remote, call, revision, body).await?.content {
             Content::Events(messages) => Ok((id, Source::Stream(messages))),
             Content::Refused(refused) => Err(refused.into()),
             Content::Json(body) => {
@@ -172,15 +174,15 @@ impl Modern {
 
     /// One request and its answer.
     async fn exchange(&self, call: &Call<'_>, retry: &Retry) -> Result<Bytes, ClientError> {
-        let id = self.core.next_id();
-        let body = self.body(call, &id, retry);
+        let (id, revision) = (self.core.next_id(), self.revision());
+        let body = self.body(call, &id, revision, retry);
         let remote = match &self.way {
             Way::Http(remote) => remote,
             Way::Line(connection) => {
                 return result_of(&connection.line.call(call, &id, body).await?);
             }
         };
-        let reply = self.post(remote, call, body).await?;
+        let reply = self.post(remote, call, revision, body).await?;
         call.silence.heard();
         match reply.content {
             Content::Json(body) => result_in(&body, &id),
@@ -190,10 +192,10 @@ impl Modern {
         }
     }
 
-    fn body(&self, call: &Call<'_>, id: &Id, retry: &Retry) -> Bytes {
+    fn body(&self, call: &Call<'_>, id: &Id, revision: Revision, retry: &Retry) -> Bytes {
         let core = &self.core;
         let meta = Meta {
-            revision: self.revision(),
+            revision,
             capabilities: call.options.capabilities.as_ref().unwrap_or(&core.capabilities),
             info: &core.info,
             log_level: call.options.log_level,
@@ -206,17 +208,23 @@ impl Modern {
         &self,
         remote: &Remote,
         call: &Call<'_>,
+        revision: Revision,
         body: Bytes,
     ) -> Result<Reply, ClientError> {
-        let headers = self.headers(remote, call)?;
-        remote.exchange.post(&remote.url, &headers, body).await
+        let headers = self.headers(remote, call, revision)?;
+        remote.exchange.post(&remote.url, headers, body).await
     }
 
     /// The routing headers, which repeat parts of the body.
-    fn headers(&self, remote: &Remote, call: &Call<'_>) -> Result<HeaderMap, ClientError> {
-        let mut headers = remote.headers.clone();
-        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(self.revision().as_str()));
-        headers.insert(METHOD, header_value(call.method)?);
+    fn headers(
+        &self,
+        remote: &Remote,
+        call: &Call<'_>,
+        revision: Revision,
+    ) -> Result<HeaderMap, ClientError> {
+        let mut headers = roomy(&remote.headers);
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.insert(METHOD, method_value(call.method)?);
         let Some(member) = required_name(call.method) else { return Ok(headers) };
         let member = match member {
             Member::Uri => "uri",
@@ -225,15 +233,21 @@ impl Modern {
         };
         let missing = || ClientError::InvalidParams(format!("\"{member}\" must be a string"));
         let name = call.params.text(member).ok_or_else(missing)?;
-        headers.insert(NAME, header_value(&encode_value(&name))?);
-        if call.method == "tools/call"
-            && let Some(params) = self.tools.headers(&name)?
-        {
+        let params = match call.method {
+            "tools/call" => self.tools.headers(&name)?,
+            _ => None,
+        };
+        if let Cow::Owned(encoded) = encode_value(&name) {
+            headers.insert(NAME, header_value(encoded)?);
+        } else {
+            headers.insert(NAME, header_value(name)?);
+        }
+        if let Some(params) = params {
             let arguments = call.params.get("arguments").map(str::as_bytes);
             for (name, value) in params.mirror(arguments) {
                 let name = HeaderName::try_from(&name)
                     .map_err(|_| ClientError::InvalidParams(format!("no header name: {name}")))?;
-                headers.insert(name, header_value(&value)?);
+                headers.insert(name, header_value(value)?);
             }
         }
         Ok(headers)
@@ -274,9 +288,18 @@ pub(crate) fn supported_in(error: &RpcError) -> Option<(RevisionSet, String)> {
     versions_in(error.data.as_ref()?, "supported")
 }
 
-fn header_value(text: &str) -> Result<HeaderValue, ClientError> {
-    HeaderValue::from_str(text)
-        .map_err(|_| ClientError::InvalidParams(format!("\"{text}\" does not fit in a header")))
+fn header_value(text: String) -> Result<HeaderValue, ClientError> {
+    let unfit = "its name or a parameter does not fit in a header";
+    HeaderValue::try_from(text).map_err(|_| ClientError::InvalidParams(unfit.to_owned()))
+}
+
+/// A method as a header; those that are called all the time are known already.
+fn method_value(method: &str) -> Result<HeaderValue, ClientError> {
+    const FREQUENT: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
+    match FREQUENT.into_iter().find(|known| *known == method) {
+        Some(known) => Ok(HeaderValue::from_static(known)),
+        None => header_value(method.to_owned()),
+    }
 }
 
 fn unanswered() -> ClientError {

@@ -13,6 +13,8 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
+/// Bytes that the names of what the client adds may take, and its short values.
+const NAMES: usize = 320;
 
 /// The `_meta` every modern request carries.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct Retry {
 /// A caller's params and the progress token they go with.
 #[derive(Debug)]
 pub(crate) struct CallerParams<'a> {
+    n_bytes: usize,
     members: Object<'a>,
     meta: Object<'a>,
 }
@@ -45,7 +48,7 @@ impl<'a> CallerParams<'a> {
         let meta = members.get("_meta").unwrap_or_default();
         let meta = Object::parse(meta.as_bytes())
             .map_err(|error| ClientError::InvalidParams(format!("_meta: {error}")))?;
-        Ok(CallerParams { members, meta })
+        Ok(CallerParams { n_bytes: raw.len(), members, meta })
     }
 
     /// A member of the params that is a string.
@@ -64,13 +67,13 @@ impl<'a> CallerParams<'a> {
     }
 
     /// The params of a legacy request that asks for progress.
-    pub(crate) fn legacy(&self, id: &Id, progress: &ProgressWish) -> Bytes {
-        let mut meta = Writer::new();
-        for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress)) {
-            meta.raw(name, value);
-        }
-        self.add_token(&mut meta, id, progress);
-        self.with_meta(meta, &Retry::default())
+    pub(crate) fn legacy(&self, id: &Id, progress: &ProgressWish) -> Vec<u8> {
+        self.with_meta(0, &Retry::default(), |meta| {
+            for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress)) {
+                meta.raw(name, value);
+            }
+            self.add_token(meta, id, progress);
+        })
     }
 
     /// The params of a modern request.
@@ -80,24 +83,24 @@ impl<'a> CallerParams<'a> {
         id: &Id,
         progress: &ProgressWish,
         retry: &Retry,
-    ) -> Bytes {
-        let mut meta = Writer::new();
+    ) -> Vec<u8> {
         // These keys belong to each hop: a caller's own are not ours to pass on.
         let hop = [META_VERSION, META_CAPABILITIES, META_INFO];
-        for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(name)) {
-            let level = name == META_LOG_LEVEL && ours.log_level.is_some();
-            if !level && !replaced(name, progress) {
-                meta.raw(name, value);
+        self.with_meta(ours.capabilities.len() + ours.info.len(), retry, |meta| {
+            for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(name)) {
+                let level = name == META_LOG_LEVEL && ours.log_level.is_some();
+                if !level && !replaced(name, progress) {
+                    meta.raw(name, value);
+                }
             }
-        }
-        self.add_token(&mut meta, id, progress);
-        meta.text(META_VERSION, ours.revision.as_str());
-        meta.raw(META_CAPABILITIES, ours.capabilities);
-        meta.raw(META_INFO, ours.info);
-        if let Some(level) = ours.log_level {
-            meta.text(META_LOG_LEVEL, level.as_str());
-        }
-        self.with_meta(meta, retry)
+            self.add_token(meta, id, progress);
+            meta.text(META_VERSION, ours.revision.as_str());
+            meta.raw(META_CAPABILITIES, ours.capabilities);
+            meta.raw(META_INFO, ours.info);
+            if let Some(level) = ours.log_level {
+                meta.text(META_LOG_LEVEL, level.as_str());
+            }
+        })
     }
 
     fn add_token(&self, meta: &mut Writer, id: &Id, progress: &ProgressWish) {
@@ -111,11 +114,12 @@ impl<'a> CallerParams<'a> {
         }
     }
 
-    fn with_meta(&self, meta: Writer, retry: &Retry) -> Bytes {
-        let fresh = retry.responses.is_none() && retry.state.is_none();
-        let mut params = Writer::new();
+    /// The params with another `_meta`, to which the client adds about so many bytes of its own.
+    fn with_meta(&self, added: usize, retry: &Retry, meta: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let again = retry.responses.iter().chain(&retry.state).map(Bytes::len).sum::<usize>();
+        let mut params = Writer::with_capacity(self.n_bytes + added + again + NAMES);
         for (name, value) in self.members.iter() {
-            let replaced = matches!(name, "inputResponses" | "requestState") && !fresh;
+            let replaced = matches!(name, "inputResponses" | "requestState") && again > 0;
             if name != "_meta" && !replaced {
                 params.raw(name, value);
             }
@@ -126,8 +130,8 @@ impl<'a> CallerParams<'a> {
         if let Some(state) = &retry.state {
             params.raw("requestState", state);
         }
-        params.raw("_meta", meta.finish());
-        params.finish()
+        params.object("_meta", meta);
+        params.into_vec()
     }
 }
 
@@ -159,7 +163,7 @@ mod tests {
             r#""io.modelcontextprotocol/clientCapabilities":{},"#,
             r#""io.modelcontextprotocol/clientInfo":{}"#
         );
-        String::from_utf8(params.to_vec()).unwrap().replace(ours, "OURS")
+        String::from_utf8(params).unwrap().replace(ours, "OURS")
     }
 
     #[test]
@@ -220,7 +224,8 @@ mod tests {
             (given, ProgressWish::Handler, r#"{"_meta":{"x":1,"progressToken":3}}"#),
         ] {
             let params = CallerParams::parse(raw.as_bytes()).unwrap();
-            assert_eq!(params.legacy(&Id::number(3), &progress), expected, "{raw}");
+            let params = String::from_utf8(params.legacy(&Id::number(3), &progress)).unwrap();
+            assert_eq!(params, expected, "{raw}");
         }
     }
 

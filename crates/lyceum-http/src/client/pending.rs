@@ -10,6 +10,7 @@ use bytes::Bytes;
 use lyceum_wire::{Id, Member, Message, Notification, Object, Params, Response};
 
 use super::call::Call;
+use super::core::number;
 use super::error::ClientError;
 use super::handler::{Handler, ServerNotification};
 use super::mailbox::{Keeping, Letter, Mailbox};
@@ -216,9 +217,4 @@ impl Drop for Place {
 fn subscription(params: &Params) -> Option<u64> {
     let meta = Object::parse(params.get(Member::Meta)?).ok()?;
     number(meta.get(SUBSCRIPTION_ID)?.as_bytes())
-}
-
-/// The number a token is, if it is one as this client writes it.
-fn number(token: &[u8]) -> Option<u64> {
-    std::str::from_utf8(token).ok()?.parse().ok()
 }

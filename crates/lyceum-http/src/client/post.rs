@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_wire::{Id, encode};
 
-use super::core::Core;
+use super::core::{Core, number};
 use super::error::ClientError;
 use super::legacy::Link;
 use super::line::{Line, Ticket};
@@ -53,14 +53,15 @@ impl Post {
 #[derive(Debug)]
 pub(crate) struct CancelOnDrop {
     post: Post,
-    id: Id,
+    /// The number that is the request's id.
+    number: u64,
     ticket: Option<Ticket>,
     armed: bool,
 }
 
 impl CancelOnDrop {
     pub(crate) fn new(post: Post, id: &Id) -> CancelOnDrop {
-        CancelOnDrop { post, id: id.clone(), ticket: None, armed: true }
+        CancelOnDrop { post, number: number(id.as_bytes()).unwrap_or(0), ticket: None, armed: true }
     }
 
     /// The request went into a queue.
@@ -81,7 +82,7 @@ impl Drop for CancelOnDrop {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let params = format!(r#"{{"requestId":{},"reason":"the caller gave up"}}"#, self.id);
+        let params = format!(r#"{{"requestId":{},"reason":"the caller gave up"}}"#, self.number);
         let body = encode::notification("notifications/cancelled", Some(params.as_bytes()));
         let post = self.post.clone();
         runtime.spawn(async move {

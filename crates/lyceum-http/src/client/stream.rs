@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use lyceum_wire::Message;
 
 use super::error::ClientError;
-use super::exchange::{ReplyBody, discard};
+use super::reply::{ReplyBody, discard};
 use crate::sse::{DecodedEvent, Decoder};
 
 /// How long after an answer `retry` may put off the next attempt.

@@ -6,7 +6,7 @@ use lyceum_wire::RpcError;
 
 use super::*;
 use crate::client::error::RefusedStatus;
-use crate::client::exchange::Refused;
+use crate::client::reply::Refused;
 
 fn rpc(code: i32, data: &'static str) -> Result<Bytes, ClientError> {
     let error = RpcError::new(ErrorCode(code), "no");

@@ -12,13 +12,14 @@ use super::{Failure, Greeting, handshake};
 use crate::client::call::Call;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
-use crate::client::exchange::{Content, Refused};
+use crate::client::exchange::roomy;
 use crate::client::life::{End, Life};
 use crate::client::mailbox::Keeping;
 use crate::client::options::CallOptions;
 use crate::client::pending::Pending;
 use crate::client::post::{CancelOnDrop, PARTING, Post};
 use crate::client::remote::Remote;
+use crate::client::reply::{Content, Refused};
 use crate::client::response::result_of;
 use crate::client::silence::Silence;
 use crate::client::stream::Messages;
@@ -95,7 +96,7 @@ impl Stream {
             Places::Named => remote.url.clone(),
             Places::Fixed => endpoint::below(&remote.url, "sse")?,
         };
-        let reply = remote.exchange.get_events(&url, &remote.headers).await?;
+        let reply = remote.exchange.get_events(&url, roomy(&remote.headers)).await?;
         let mut messages = match reply.content {
             Content::Events(messages) => *messages,
             Content::Refused(refused) => return Err(refused.into()),

@@ -9,9 +9,10 @@ use lyceum_wire::Revision;
 
 use crate::client::endpoint;
 use crate::client::error::ClientError;
-use crate::client::exchange::{Content, LAST_EVENT_ID, Refused, Reply};
+use crate::client::exchange::{LAST_EVENT_ID, roomy};
 use crate::client::post::PARTING;
 use crate::client::remote::{PROTOCOL_VERSION, Remote};
+use crate::client::reply::{Content, Refused, Reply};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -47,12 +48,12 @@ impl Link {
     }
 
     pub(crate) async fn post(&self, body: Bytes) -> Result<Reply, ClientError> {
-        self.remote.exchange.post(&self.url, &self.headers, body).await
+        self.remote.exchange.post(&self.url, roomy(&self.headers), body).await
     }
 
     /// Posts a message that is not answered here; the refusal, if it was refused.
     pub(crate) async fn deliver(&self, body: Bytes) -> Result<Option<Refused>, ClientError> {
-        self.remote.exchange.deliver(&self.url, &self.headers, body).await
+        self.remote.exchange.deliver(&self.url, roomy(&self.headers), body).await
     }
 
     /// Posts a notification or response, which gets no answer.
@@ -63,7 +64,7 @@ impl Link {
     /// Fetches what the server has to say from another place of its own.
     pub(crate) async fn fetch(&self, place: &[u8]) -> Result<Bytes, ClientError> {
         let url = endpoint::resolve(&self.url, &String::from_utf8_lossy(place))?;
-        match self.remote.exchange.get_json(&url, &self.headers).await?.content {
+        match self.remote.exchange.get_json(&url, roomy(&self.headers)).await?.content {
             Content::Json(body) => Ok(body),
             Content::Refused(refused) => Err(refused.into()),
             Content::Nothing | Content::Events(_) => {
@@ -74,13 +75,13 @@ impl Link {
 
     /// Opens an event stream, after the event `last` if there is one.
     pub(crate) async fn get(&self, last: Option<&str>) -> Result<Reply, ClientError> {
-        let mut headers = self.headers.clone();
+        let mut headers = roomy(&self.headers);
         if let Some(last) = last {
             let last = HeaderValue::from_bytes(last.as_bytes())
                 .map_err(|_| ClientError::protocol("it gave an event an id no header can carry"))?;
             headers.insert(LAST_EVENT_ID, last);
         }
-        self.remote.exchange.get_events(&self.url, &headers).await
+        self.remote.exchange.get_events(&self.url, headers).await
     }
 
     /// Whether a refusal means that the session is no more.
@@ -91,7 +92,7 @@ impl Link {
     /// Ends the session, if the server lets clients do that.
     pub(crate) async fn end(&self) {
         if self.has_session() {
-            let ended = self.remote.exchange.delete(&self.url, &self.headers);
+            let ended = self.remote.exchange.delete(&self.url, roomy(&self.headers));
             if let Ok(Err(error)) = tokio::time::timeout(PARTING, ended).await {
                 tracing::debug!(%error, "could not end a session");
             }

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use super::link::Link;
 use super::position::Position;
 use crate::client::error::ClientError;
-use crate::client::exchange::Content;
 use crate::client::life::{End, Life};
 use crate::client::pending::Pending;
+use crate::client::reply::Content;
 use crate::client::stream::Messages;
 use crate::client::traffic::Traffic;
 

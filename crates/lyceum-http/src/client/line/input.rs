@@ -1,6 +1,7 @@
 //! [`Lines`]: input cut into lines, without ever holding more of a line than it may have.
 
 use bytes::{Bytes, BytesMut};
+use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::client::error::ClientError;
@@ -51,7 +52,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     /// The next line in the buffer, if there is one.
     fn take(&mut self) -> Option<Bytes> {
-        let end = self.buffer[self.n_searched..].iter().position(|&byte| byte == b'\n');
+        let end = memchr(b'\n', &self.buffer[self.n_searched..]);
         if let Some(end) = end {
             let line = self.buffer.split_to(self.n_searched + end + 1);
             self.n_searched = 0;

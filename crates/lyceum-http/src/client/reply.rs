@@ -1,0 +1,250 @@
+//! [`Reply`]: what comes back for an HTTP request, within bounds.
+//!
+//! Knows statuses and content types, not JSON-RPC. No more of a body is held than the limits allow.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap};
+use http::{Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use lyceum_wire::RpcError;
+
+use super::error::{BoxError, ClientError, RefusedStatus};
+use super::response::error_in;
+use super::stream::Messages;
+
+/// How much of a refusal is read.
+const MAX_REFUSAL: usize = 64 << 10;
+/// How much of it is quoted.
+const MAX_EXCERPT: usize = 200;
+/// How much of a body nobody needs is read, and for how long, in the hope that it ends.
+const MAX_REST: usize = 64 << 10;
+const REST_TIME: Duration = Duration::from_secs(1);
+
+const EVENT_STREAM: &str = "text/event-stream";
+
+pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What is to be made of an answer that says yes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// Its content, of at most so many bytes as a whole, or per event.
+    Content {
+        body: usize,
+        event: usize,
+    },
+    Nothing,
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// 2xx without a message.
+    Nothing,
+    /// 2xx with a JSON body.
+    Json(Bytes),
+    /// 2xx with an event stream.
+    Events(Box<Messages>),
+    /// Any other status.
+    Refused(Refused),
+}
+
+/// A status that says no.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: RefusedStatus,
+    /// The JSON-RPC error in the body, whatever its id.
+    pub(crate) error: Option<RpcError>,
+}
+
+impl From<Refused> for ClientError {
+    fn from(refused: Refused) -> ClientError {
+        // A challenge is what the caller can act on, even if there is an error object too.
+        match refused.error {
+            Some(error) if refused.status.challenge.is_none() => ClientError::Rpc(error),
+            _ => ClientError::Status(refused.status),
+        }
+    }
+}
+
+/// Takes in a response.
+pub(crate) async fn receive<B>(response: Response<B>, wanted: Wanted) -> Result<Reply, ClientError>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = response.into_parts();
+    let content = match wanted {
+        _ if !parts.status.is_success() => {
+            Content::Refused(refused(parts.status, &parts.headers, body).await)
+        }
+        Wanted::Nothing => {
+            discard(body);
+            Content::Nothing
+        }
+        Wanted::Content { body: max_body, event: max_event } => {
+            accepted(parts.status, &parts.headers, body, max_body, max_event).await?
+        }
+    };
+    Ok(Reply { headers: parts.headers, content })
+}
+
+async fn accepted<B>(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: B,
+    max_body: usize,
+    max_event: usize,
+) -> Result<Content, ClientError>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err(ClientError::protocol("it compressed an answer nobody asked to compress"));
+    }
+    let kind = MediaType::of(headers);
+    if kind.is(EVENT_STREAM) && status == StatusCode::OK {
+        let body = body.map_err(Into::into).boxed_unsync();
+        return Ok(Content::Events(Box::new(Messages::new(body, max_event))));
+    }
+    if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
+        discard(body);
+        return Ok(Content::Nothing);
+    }
+    let body = collect(body, max_body).await?;
+    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => Ok(Content::Nothing),
+        // Some plain JSON servers do not name their content type.
+        Some(b'{' | b'[') if !kind.is("text/html") => Ok(Content::Json(body)),
+        Some(_) => Err(ClientError::protocol(format!(
+            "it answered with content type \"{kind}\": {}",
+            excerpt(&body)
+        ))),
+    }
+}
+
+/// Lets go of a body nobody needs. It is read to its end, if that is near, because only then its
+/// connection can be used again.
+pub(crate) fn discard<B: Body<Data = Bytes> + Send + 'static>(body: B) {
+    if body.is_end_stream() {
+        return;
+    }
+    let mut body = Box::pin(body);
+    let mut context = Context::from_waker(Waker::noop());
+    if let Poll::Ready(None) = body.as_mut().poll_frame(&mut context) {
+        return;
+    }
+    tokio::spawn(tokio::time::timeout(REST_TIME, async move {
+        let mut n_bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            n_bytes += frame.data_ref().map_or(0, Bytes::len);
+            if n_bytes > MAX_REST {
+                return;
+            }
+        }
+    }));
+}
+
+/// Reads a whole body of at most `limit` bytes.
+async fn collect<B>(body: B, limit: usize) -> Result<Bytes, ClientError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let mut body = pin!(body);
+    let too_large = || ClientError::TooLarge { what: "the server's answer", limit };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(data) = next_data(body.as_mut()).await? {
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.reserve(first.len() + data.len() + body.size_hint().lower() as usize);
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+async fn next_data<B>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, ClientError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ClientError::Broken(error.into()))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+async fn refused<B>(status: StatusCode, headers: &HeaderMap, body: B) -> Refused
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    // The status says enough if the body cannot be had.
+    let body = collect(body, MAX_REFUSAL).await.unwrap_or_default();
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    Refused {
+        error: error_in(&body),
+        status: RefusedStatus {
+            status,
+            challenge: text(header::WWW_AUTHENTICATE),
+            location: text(header::LOCATION),
+            excerpt: excerpt(&body),
+        },
+    }
+}
+
+/// A content type without its parameters.
+struct MediaType<'a>(&'a str);
+
+impl MediaType<'_> {
+    fn of(headers: &HeaderMap) -> MediaType<'_> {
+        let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+        MediaType(essence.trim())
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.0.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for MediaType<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// How a body starts, fit for one line of a log.
+fn excerpt(body: &[u8]) -> String {
+    let start = &body[..body.len().min(MAX_EXCERPT)];
+    let text = String::from_utf8_lossy(start);
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "")
+}
