@@ -70,3 +70,16 @@ fn escape(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_shows_text_as_text() {
+        assert_eq!(
+            escape(r#"<a href="x">R&D</a>"#),
+            "&lt;a href=&quot;x&quot;&gt;R&amp;D&lt;/a&gt;"
+        );
+    }
+}

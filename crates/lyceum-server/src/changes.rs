@@ -184,3 +184,18 @@ fn legacy_message(change: &Change) -> Option<Bytes> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_bounded_and_make_room_when_they_leave() {
+        let changes = Changes::default();
+        let mut open: Vec<_> =
+            (0..MAX_LISTENERS).map(|_| changes.listen(BTreeSet::new()).unwrap()).collect();
+        assert!(changes.listen(BTreeSet::new()).is_none());
+        open.pop();
+        assert!(changes.listen(BTreeSet::new()).is_some());
+    }
+}

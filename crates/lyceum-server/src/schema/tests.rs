@@ -43,6 +43,17 @@ fn a_type_becomes_a_flat_form() {
 }
 
 #[test]
+fn forms_keep_the_formats_they_know() {
+    let rows =
+        [("email", true), ("uri", true), ("date", true), ("date-time", true), ("uuid", false)];
+    for (format, is_kept) in rows {
+        let field = serde_json::json!({ "type": "string", "format": format });
+        let kept = form_field(&field).unwrap().get("format").is_some();
+        assert_eq!(kept, is_kept, "{format}");
+    }
+}
+
+#[test]
 fn a_nested_type_is_no_form() {
     let error = Schema::form::<Nested>().unwrap_err();
     insta::assert_snapshot!(error, @"a form has only text, number, boolean and choice fields; `order` is none of these");

@@ -23,9 +23,9 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Who may know of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    endpoint: Arc<str>,
-    principal: Option<Principal>,
-    session: Option<[u8; 16]>,
+    pub(super) endpoint: Arc<str>,
+    pub(super) principal: Option<Principal>,
+    pub(super) session: Option<[u8; 16]>,
 }
 
 /// All tasks of a server.

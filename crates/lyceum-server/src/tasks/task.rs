@@ -333,3 +333,53 @@ impl Drop for Asking<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    type Asked<'a> = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + 'a>>;
+
+    fn task() -> Task {
+        let owner = Owner { endpoint: "/mcp".into(), principal: None, session: None };
+        Task::new(owner, Duration::from_secs(60), 1)
+    }
+
+    /// Asks, and lets the question be seen; `None` when there is no answer yet.
+    fn asking(task: &Task) -> (Asked<'_>, Option<Result<Box<RawValue>, RpcError>>) {
+        let mut asked: Asked<'_> = Box::pin(task.ask(Ask::roots("q"), || {}));
+        let answer = answer(&mut asked);
+        (asked, answer)
+    }
+
+    fn answer(asked: &mut Asked<'_>) -> Option<Result<Box<RawValue>, RpcError>> {
+        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn open_questions_are_bounded() {
+        let task = task();
+        let mut open: Vec<_> = (0..MAX_INPUTS).map(|_| asking(&task)).collect();
+        assert!(open.iter().all(|(_, answer)| answer.is_none()));
+        assert!(matches!(asking(&task).1, Some(Err(_))));
+        open.pop();
+        assert!(asking(&task).1.is_none());
+    }
+
+    #[test]
+    fn task_that_ended_has_no_open_questions() {
+        let task = task();
+        let (mut asked, unanswered) = asking(&task);
+        assert!(unanswered.is_none());
+        assert!(task.end(Ending::Cancelled, None));
+        assert!(matches!(answer(&mut asked), Some(Err(_))), "whoever asked is told");
+        assert!(task.claim().is_none(), "and nobody is asked any more");
+    }
+}

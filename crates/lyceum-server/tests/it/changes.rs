@@ -72,6 +72,33 @@ async fn a_stream_acknowledges_what_it_honours_and_tells_only_that() {
 }
 
 #[tokio::test]
+async fn lists_that_are_not_offered_are_not_honoured() {
+    let named = || Server::builder("partial", "1");
+    let tool = tool("t", "Does nothing.", |_: Call, _: NoArguments| async { Ok("") });
+    let prompt = prompt("p", "Says nothing.", |_: Call, _| async { Ok("") });
+    let rows = [
+        (named().build(), json!({})),
+        (named().tool(tool).build(), json!({ "toolsListChanged": true })),
+        (named().prompt(prompt).build(), json!({ "promptsListChanged": true })),
+        (
+            named().resource(Resource::text("x://a", "a", "A")).build(),
+            json!({ "resourcesListChanged": true }),
+        ),
+    ];
+    for (server, expected) in rows {
+        let talk = Talk::modern(&server);
+        let filter = json!({
+            "toolsListChanged": true,
+            "promptsListChanged": true,
+            "resourcesListChanged": true,
+        });
+        let _stream = listening(&talk, Id::number(1), filter).await;
+        let acknowledged: Value = serde_json::from_str(&talk.sent()[0]).unwrap();
+        assert_eq!(acknowledged["params"]["notifications"], expected);
+    }
+}
+
+#[tokio::test]
 async fn streams_name_themselves_by_the_id_of_their_request_as_it_was_written() {
     let server = server();
     for id in [Id::number(1), Id::string("1"), Id::from_token("1.0".into()).unwrap()] {

@@ -387,6 +387,14 @@ async fn subscriptions_take_no_slot_and_end_with_the_input() {
 }
 
 #[tokio::test]
+async fn running_calls_take_no_subscription_away() {
+    let mut pipe = connect_with(Options { in_flight: 1, ..Options::default() });
+    pipe.send(modern(1, "wait")).await;
+    let acknowledged = pipe.ask(modern(2, "subscriptions/listen")).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+}
+
+#[tokio::test]
 async fn initialized_opens_the_way_for_the_servers_own_messages() {
     let mut pipe = connect();
     pipe.ask(initialize("2025-11-25")).await;

@@ -298,7 +298,9 @@ async fn clients_that_cannot_follow_a_task_are_served_without_or_refused() {
     let old = Talk::new(&server(), Revision::V2025_06_18);
     let ignored = old.ask("tools/call", json!({ "name": "slow", "task": {} })).await;
     assert_eq!(ignored["content"][0]["text"], "done");
-    assert_eq!(old.call("must", json!({})).await["isError"], true);
+    let refused = old.call("must", json!({})).await;
+    assert_eq!(refused["isError"], true);
+    assert_ne!(refused["content"][0]["text"], "no luck", "it must not have run");
     let unknown = old.ask("tasks/get", json!({ "taskId": "x" })).await;
     assert_eq!(unknown["error"]["code"], -32601);
 }
@@ -325,6 +327,8 @@ async fn core_tasks_are_listed_in_pages_to_their_session() {
     let mut started = Vec::new();
     for _ in 0..3 {
         started.push(start(&talk, "slow").await["taskId"].clone());
+        let more = talk.ask("tasks/list", json!({})).await.get("nextCursor").is_some();
+        assert_eq!(more, started.len() > 2, "a full page is the last one if nothing follows");
     }
     let ids = |page: &Value| -> Vec<Value> {
         page["tasks"].as_array().unwrap().iter().map(|task| task["taskId"].clone()).collect()
