@@ -40,6 +40,7 @@ mod options;
 mod params;
 mod peer;
 mod pending;
+mod plain;
 mod post;
 mod progress;
 mod remote;

@@ -16,12 +16,12 @@ const RESULT: &str = r#"{"content":[{"type":"text","text":"the quick brown fox j
 
 #[test]
 fn small_modern_call() {
-    check(RevisionSet::MODERN, 23);
+    check(RevisionSet::MODERN, 15);
 }
 
 #[test]
 fn small_legacy_call() {
-    check(RevisionSet::LEGACY, 23);
+    check(RevisionSet::LEGACY, 15);
 }
 
 #[track_caller]

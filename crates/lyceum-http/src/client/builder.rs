@@ -163,13 +163,14 @@ impl ClientBuilder {
     /// The client, if everything it was given makes sense.
     pub fn build(mut self) -> Result<Client, ClientError> {
         let (over, transport) = (self.over.take(), self.transport);
+        let url = url(&self.url, over.is_some())?;
         let remote = Remote {
-            url: url(&self.url, over.is_some())?,
             headers: headers(&self.headers)?,
             exchange: match over {
                 Some(over) => over(&self.limits),
-                None => Exchange::plain(&self.limits),
+                None => Exchange::plain(&url, &self.limits)?,
             },
+            url,
             standing_stream: self.standing_stream,
             core: Arc::new(self.core()?),
         };

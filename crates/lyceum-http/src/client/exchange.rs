@@ -9,7 +9,6 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -17,17 +16,13 @@ use http::{Method, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
 use super::error::{BoxError, ClientError, NoCredentials};
 use super::limits::Limits;
+use super::plain::Plain;
 use super::reply::{Content, Refused, Reply, Wanted, receive};
 
-/// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
-/// crosses with the hang-up is lost.
-const IDLE: Duration = Duration::from_secs(4);
 /// Headers a request has besides those every request has: room for them is made at once.
 const MORE_HEADERS: usize = 10;
 
@@ -96,22 +91,17 @@ impl Exchange {
                 receive(service.call(request).await.map_err(failed)?, wanted).await
             })
         };
-        let wanted = Wanted::Content { body: limits.body, event: limits.event };
-        Exchange { send: Arc::new(send), wanted }
+        Exchange { send: Arc::new(send), wanted: Wanted::content(limits) }
     }
 
-    /// Over plain HTTP.
-    pub(crate) fn plain(limits: &Limits) -> Exchange {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_secs(10)));
-        connector.set_keepalive(Some(Duration::from_secs(60)));
-        let client: legacy::Client<_, RequestBody> = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(32)
-            .build(connector);
-        Exchange::over(client, limits)
+    /// Over plain HTTP, to the origin of this URL.
+    pub(crate) fn plain(url: &Uri, limits: &Limits) -> Result<Exchange, ClientError> {
+        let plain = Plain::new(url)?;
+        let send = move |request: Request<RequestBody>, wanted: Wanted| -> Sent {
+            let plain = plain.clone();
+            Box::pin(async move { receive(plain.send(request).await?, wanted).await })
+        };
+        Ok(Exchange { send: Arc::new(send), wanted: Wanted::content(limits) })
     }
 
     /// Posts a request.

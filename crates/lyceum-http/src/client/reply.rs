@@ -16,6 +16,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use lyceum_wire::RpcError;
 
 use super::error::{BoxError, ClientError, RefusedStatus};
+use super::limits::Limits;
 use super::response::error_in;
 use super::stream::Messages;
 
@@ -40,6 +41,12 @@ pub(crate) enum Wanted {
         event: usize,
     },
     Nothing,
+}
+
+impl Wanted {
+    pub(crate) fn content(limits: &Limits) -> Wanted {
+        Wanted::Content { body: limits.body, event: limits.event }
+    }
 }
 
 /// What the server answered.

@@ -4,6 +4,8 @@
 mod attribution;
 // What a hostile or broken server can and cannot make the client do.
 mod bounds;
+// Connections used again.
+mod connections;
 // Our own endpoint.
 mod endpoint;
 // The transport of 2024-11-05, and how the client gets there.

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,6 +53,7 @@ pub(super) struct Script {
 struct Play {
     scenes: std::sync::Mutex<Vec<Scene>>,
     events: watch::Sender<Vec<Event>>,
+    n_connections: AtomicUsize,
     /// Leads to the last stream that was left open by a GET.
     stream: std::sync::Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
 }
@@ -127,10 +129,16 @@ impl Script {
         let address = listener.local_addr().unwrap();
         let (sender, events) = watch::channel(Vec::new());
         let scenes = std::sync::Mutex::new(scenes.into_iter().collect());
-        let play = Arc::new(Play { scenes, events: sender, stream: std::sync::Mutex::default() });
+        let play = Arc::new(Play {
+            scenes,
+            events: sender,
+            n_connections: AtomicUsize::new(0),
+            stream: std::sync::Mutex::default(),
+        });
         let actors = Arc::clone(&play);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                actors.n_connections.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(perform(Arc::clone(&actors), stream));
             }
         });
@@ -144,6 +152,10 @@ impl Script {
 
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    pub(super) fn n_connections(&self) -> usize {
+        self.play.n_connections.load(Ordering::Relaxed)
     }
 
     /// Everything that happened so far.

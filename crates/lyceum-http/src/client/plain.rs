@@ -1,0 +1,211 @@
+//! [`Plain`]: HTTP/1.1 to one origin, over connections that are kept for the next request.
+//!
+//! A client only ever talks to one origin, so its connections need no keys and no lookups; that makes
+//! a call a fifth cheaper than with a general pool. No TLS, no proxies: for those there is
+//! [`Exchange::over`](super::exchange::Exchange::over).
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::time::{Instant, timeout};
+use tower_service::Service;
+
+use super::error::ClientError;
+use super::exchange::RequestBody;
+
+/// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
+/// crosses with the hang-up is lost.
+const IDLE: Duration = Duration::from_secs(4);
+/// How many of them are kept.
+const MAX_IDLE: usize = 32;
+/// How long a connection may take to be ready again.
+const READY: Duration = Duration::from_millis(200);
+const CONNECT: Duration = Duration::from_secs(10);
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// The connections to one origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    connector: HttpConnector,
+    url: Uri,
+    host: HeaderValue,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    /// With the time since which they are idle; the newest is last.
+    connections: Vec<(SendRequest<RequestBody>, Instant)>,
+    /// Whether somebody will clear away what is idle for too long.
+    swept: bool,
+}
+
+/// The body of a response. Once it is read to its end, its connection can be used again; if it is not,
+/// the connection is closed.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    body: Incoming,
+    ended: bool,
+    sender: Option<SendRequest<RequestBody>>,
+    pool: Arc<Pool>,
+}
+
+impl Plain {
+    /// To the origin of this URL.
+    pub(crate) fn new(url: &Uri) -> Result<Plain, ClientError> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        let host = match (url.host().unwrap_or_default(), url.port_u16()) {
+            (host, None | Some(80)) => host.to_owned(),
+            (host, Some(port)) => format!("{host}:{port}"),
+        };
+        let host = HeaderValue::try_from(host)
+            .map_err(|_| ClientError::Setup(format!("\"{url}\" names no host")))?;
+        Ok(Plain(Arc::new(Pool { connector, url: url.clone(), host, idle: Mutex::default() })))
+    }
+
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<RequestBody>,
+    ) -> Result<Response<Kept>, ClientError> {
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
+        let host = request.headers_mut().entry(header::HOST);
+        host.or_insert_with(|| self.0.host.clone());
+        while let Some(mut sender) = self.0.take() {
+            // Its last response was read to the end, so it is ready at once or was closed; unless the
+            // server answered early and never reads the rest of that request.
+            if !matches!(timeout(READY, sender.ready()).await, Ok(Ok(()))) {
+                continue;
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(self.keep(response, sender)),
+                Err(mut error) => match error.take_message() {
+                    // It was closed before anything was written.
+                    Some(unsent) => request = unsent,
+                    None => return Err(ClientError::Broken(error.into_error().into())),
+                },
+            }
+        }
+        let mut sender = self.connect().await?;
+        let sent = sender.send_request(request).await;
+        sent.map(|response| self.keep(response, sender))
+            .map_err(|error| ClientError::Broken(error.into()))
+    }
+
+    async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
+        let mut connector = self.0.connector.clone();
+        let stream = connector.call(self.0.url.clone()).await;
+        let stream = stream.map_err(|error| ClientError::Unreachable(error.into()))?;
+        let shaken = http1::handshake(stream).await;
+        let (sender, connection) =
+            shaken.map_err(|error| ClientError::Unreachable(error.into()))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                // Whoever waits for an answer is told.
+                tracing::debug!(%error, "a connection broke");
+            }
+        });
+        Ok(sender)
+    }
+
+    fn keep(
+        &self,
+        response: Response<Incoming>,
+        sender: SendRequest<RequestBody>,
+    ) -> Response<Kept> {
+        let pool = Arc::clone(&self.0);
+        response.map(|body| Kept { body, ended: false, sender: Some(sender), pool })
+    }
+}
+
+impl Pool {
+    /// The connection that was used last.
+    fn take(&self) -> Option<SendRequest<RequestBody>> {
+        let mut idle = self.lock();
+        let (sender, since) = idle.connections.pop()?;
+        if since.elapsed() < IDLE {
+            return Some(sender);
+        }
+        // All others are older.
+        idle.connections.clear();
+        None
+    }
+
+    fn put(self: &Arc<Pool>, sender: SendRequest<RequestBody>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut idle = self.lock();
+        if idle.connections.len() >= MAX_IDLE || sender.is_closed() {
+            return;
+        }
+        idle.connections.push((sender, Instant::now()));
+        if !std::mem::replace(&mut idle.swept, true) {
+            runtime.spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Clears away connections that are idle for too long, until none is left.
+async fn sweep(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut idle = pool.lock();
+        idle.connections.retain(|(sender, since)| since.elapsed() < IDLE && !sender.is_closed());
+        if idle.connections.is_empty() {
+            idle.swept = false;
+            return;
+        }
+    }
+}
+
+impl Body for Kept {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.ended = frame.is_none();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(sender) = self.sender.take()
+            && (self.ended || self.body.is_end_stream())
+        {
+            self.pool.put(sender);
+        }
+    }
+}
