@@ -10,6 +10,7 @@ pub mod embed;
 mod error;
 mod indexer;
 mod kb;
+mod keys;
 mod lines;
 mod outline;
 mod patch;
@@ -29,6 +30,7 @@ pub use indexer::Indexer;
 pub use kb::{
     Changed, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult, Snippet,
 };
+pub use keys::Keys;
 pub use lines::Lines;
 pub use outline::{Heading, Outline};
 pub use patch::Replacement;

@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 1024;
 pub struct DocPath(String);
 
 /// The beginning of paths, compared byte by byte; nothing in it is a wildcard. May be empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Prefix(String);
 
 impl DocPath {

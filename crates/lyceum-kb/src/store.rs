@@ -5,7 +5,7 @@
 
 pub mod sqlite;
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use crate::embed::Fingerprint;
 use crate::query::Query;
 use crate::vector::Quantized;
 use crate::write::{Actor, Write, Written};
-use crate::{DocPath, Prefix, Result};
+use crate::{DocPath, Keys, Prefix, Result};
 
 /// Where a knowledge base lives.
 #[async_trait]
@@ -63,7 +63,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<LexicalHit>>;
 
     /// Keys of living documents that pass the filter.
-    async fn matching(&self, filter: &Filter) -> Result<HashSet<i64>>;
+    async fn matching(&self, filter: &Filter) -> Result<Arc<Keys>>;
 
     /// The set of vectors for this model, made if it does not exist. The first set ever made is active.
     async fn vector_set(&self, fingerprint: &Fingerprint) -> Result<VectorSet>;

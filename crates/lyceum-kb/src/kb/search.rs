@@ -186,7 +186,9 @@ impl Kb {
             if filter.is_empty() { None } else { Some(self.store.matching(filter).await?) };
         let index = self.index.clone();
         let near = blocking(move || {
-            index.with(&fingerprint, |matrix| matrix.nearest(&vector, CANDIDATES, allowed.as_ref()))
+            index.with(&fingerprint, |matrix| {
+                matrix.nearest(&vector, CANDIDATES, allowed.as_deref())
+            })
         })
         .await?;
         Ok(NearDocuments {

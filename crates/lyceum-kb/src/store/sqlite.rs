@@ -5,16 +5,18 @@
 
 mod audit;
 mod backup;
-mod candidates;
 mod connection;
 mod documents;
+mod facets;
 mod fault;
 mod idempotency;
 mod integrity;
 mod keys;
 mod lexical;
 mod list;
+mod memo;
 mod outbox;
+mod postings;
 mod readers;
 mod row;
 mod schema;
@@ -29,7 +31,6 @@ mod tests;
 
 pub use backup::{Progress, check_file, restore};
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,7 +41,7 @@ use tokio::time::Instant;
 use self::backup::Partial;
 use self::connection::InUse;
 use self::readers::Readers;
-use self::search::Frequencies;
+use self::search::Memory;
 use self::writer::Writer;
 use super::{
     ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, Lease, LexicalHit, ListPage,
@@ -50,7 +51,7 @@ use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
 use crate::query::Query;
 use crate::write::{Change, Policy, Write, Written};
-use crate::{DocPath, Error, Result};
+use crate::{DocPath, Error, Keys, Result};
 
 /// A knowledge base in one file.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub struct SqliteStore {
     // The order matters: the writer closes last and leaves one file, without a log beside it.
     readers: Readers,
     writer: Writer,
-    frequencies: Arc<Frequencies>,
+    memory: Arc<Memory>,
     _in_use: InUse,
 }
 
@@ -81,7 +82,7 @@ impl SqliteStore {
             path: path.to_owned(),
             readers: Readers::open(path)?,
             writer: Writer::start(connection, policy)?,
-            frequencies: Arc::default(),
+            memory: Arc::default(),
             _in_use: in_use,
         })
     }
@@ -187,17 +188,15 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LexicalHit>> {
         let (query, filter) = (query.clone(), filter.clone());
-        let frequencies = Arc::clone(&self.frequencies);
+        let memory = Arc::clone(&self.memory);
         self.readers
-            .run(move |connection| {
-                search::lexical(connection, &frequencies, &query, &filter, limit)
-            })
+            .run(move |connection| search::lexical(connection, &memory, &query, &filter, limit))
             .await
     }
 
-    async fn matching(&self, filter: &Filter) -> Result<HashSet<i64>> {
-        let filter = filter.clone();
-        self.readers.run(move |connection| search::matching(connection, &filter)).await
+    async fn matching(&self, filter: &Filter) -> Result<Arc<Keys>> {
+        let (filter, memory) = (filter.clone(), Arc::clone(&self.memory));
+        self.readers.run(move |connection| search::matching(connection, &memory, &filter)).await
     }
 
     async fn vector_set(&self, fingerprint: &Fingerprint) -> Result<VectorSet> {

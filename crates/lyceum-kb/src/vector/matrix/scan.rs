@@ -1,10 +1,13 @@
 //! Finding the rows nearest to a query.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
+
+use fearless_simd::{Level, dispatch};
 
 use super::wide::Wide;
 use super::{Entry, Matrix};
+use crate::Keys;
 use crate::vector::unit;
 
 /// A document near a query, by its best chunk.
@@ -36,22 +39,31 @@ impl Matrix {
     /// The `limit` documents nearest to `query`, best first; with `allow`, only those with these keys.
     ///
     /// Documents that point away from the query are not near, however few there are.
-    pub fn nearest(&self, query: &[f32], limit: usize, allow: Option<&HashSet<i64>>) -> Vec<Near> {
+    pub fn nearest(&self, query: &[f32], limit: usize, allow: Option<&Keys>) -> Vec<Near> {
         let Some(probe) = self.probe(query) else { return Vec::new() };
         let mut best = Best { limit, heap: BinaryHeap::new() };
+        dispatch!(Level::new(), _ => self.scan(&probe, allow, &mut best));
+        best.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
+    }
+
+    #[inline(always)]
+    fn scan(&self, probe: &Probe, allow: Option<&Keys>, best: &mut Best) {
         match allow {
             // Few keys are looked up; many are cheaper to meet on the way.
             Some(allow) if allow.len() < self.entries.len() / 4 => {
-                let entries = allow.iter().filter_map(|key| self.index.get(key));
-                entries.for_each(|at| best.offer(self.score(&probe, &self.entries[*at])));
+                let entries = allow.iter().filter_map(|key| self.index.get(&key));
+                entries.for_each(|at| best.offer(self.score(probe, &self.entries[*at])));
             }
             Some(allow) => {
-                let entries = self.entries.iter().filter(|entry| allow.contains(&entry.key));
-                entries.for_each(|entry| best.offer(self.score(&probe, entry)));
+                let entries = self.entries.iter().filter(|entry| allow.contains(entry.key));
+                entries.for_each(|entry| best.offer(self.score(probe, entry)));
             }
-            None => self.entries.iter().for_each(|entry| best.offer(self.score(&probe, entry))),
+            None => {
+                for entry in &self.entries {
+                    best.offer(self.score(probe, entry));
+                }
+            }
         }
-        best.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
     }
 
     fn probe(&self, query: &[f32]) -> Option<Probe> {
@@ -70,6 +82,7 @@ impl Matrix {
     }
 
     /// The document's best chunk, if any is near.
+    #[inline(always)]
     fn score(&self, probe: &Probe, entry: &Entry) -> Option<Near> {
         let mut best = (0.0, entry.last);
         for at in entry.first..entry.last {

@@ -1,10 +1,11 @@
 //! The matrix against a plain list of vectors in floating point.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::Keys;
 use crate::vector::{Quantized, unit};
 
 fn chunk(at: usize, vector: &[f32]) -> ChunkVector {
@@ -59,13 +60,12 @@ fn only_allowed_documents_are_near() {
         matrix.replace(key as i64, 1, &[chunk(0, vector)]);
     }
     for allowed in [1, 10, 24, 25, 60, 100] {
-        let allow: HashSet<i64> = (0..allowed).chain([-7]).collect();
+        let allow: Keys = (0..allowed).chain([-7]).collect();
         let all = matrix.nearest(&documents[0], 200, None);
-        let expected: Vec<Near> =
-            all.into_iter().filter(|near| allow.contains(&near.key)).collect();
+        let expected: Vec<Near> = all.into_iter().filter(|near| allow.contains(near.key)).collect();
         assert_eq!(matrix.nearest(&documents[0], 200, Some(&allow)), expected);
     }
-    assert!(matrix.nearest(&documents[0], 10, Some(&HashSet::new())).is_empty());
+    assert!(matrix.nearest(&documents[0], 10, Some(&Keys::default())).is_empty());
 }
 
 #[test]

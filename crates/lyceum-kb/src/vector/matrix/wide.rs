@@ -1,7 +1,5 @@
 //! Products of eight-bit rows with a vector in sixteen bits, written so that the compiler uses vector instructions.
 
-/// Values multiplied at a time.
-const LANES: usize = 32;
 /// The largest magnitude of an eight-bit value.
 const MAX_I8: usize = 128;
 
@@ -26,6 +24,7 @@ impl Wide {
     }
 
     /// The product with a row of the same length, in units of the row's steps.
+    #[inline(always)]
     pub(super) fn dot(&self, row: &[i8]) -> f32 {
         self.scale * product(row, &self.values) as f32
     }
@@ -36,17 +35,7 @@ pub(super) fn square(row: &[i8]) -> f32 {
     row.iter().map(|value| i32::from(*value) * i32::from(*value)).sum::<i32>() as f32
 }
 
+#[inline(always)]
 fn product(row: &[i8], wide: &[i16]) -> i32 {
-    let (rows, row_rest) = row.as_chunks::<LANES>();
-    let (wides, wide_rest) = wide.as_chunks::<LANES>();
-    let mut sum = 0;
-    for (row, wide) in rows.iter().zip(wides) {
-        let mut part = 0;
-        for lane in 0..LANES {
-            part += i32::from(row[lane]) * i32::from(wide[lane]);
-        }
-        sum += part;
-    }
-    let rest = row_rest.iter().zip(wide_rest);
-    sum + rest.map(|(row, wide)| i32::from(*row) * i32::from(*wide)).sum::<i32>()
+    row.iter().zip(wide).map(|(row, wide)| i32::from(*row) * i32::from(*wide)).sum()
 }

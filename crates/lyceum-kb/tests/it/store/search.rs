@@ -134,9 +134,9 @@ pub(crate) async fn matching_gives_the_keys(store: &dyn Store) {
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         ..Filter::default()
     };
-    assert_eq!(store.matching(&Filter::default()).await.unwrap(), [first, second].into());
-    assert_eq!(store.matching(&tags(&["a"])).await.unwrap(), [first, second].into());
-    assert_eq!(store.matching(&tags(&["b", "a"])).await.unwrap(), [first].into());
+    assert_eq!(*store.matching(&Filter::default()).await.unwrap(), [first, second].into());
+    assert_eq!(*store.matching(&tags(&["a"])).await.unwrap(), [first, second].into());
+    assert_eq!(*store.matching(&tags(&["b", "a"])).await.unwrap(), [first].into());
     let prefix = Filter { prefix: Prefix::parse("x/2").unwrap(), ..Filter::default() };
-    assert_eq!(store.matching(&prefix).await.unwrap(), [second].into());
+    assert_eq!(*store.matching(&prefix).await.unwrap(), [second].into());
 }
