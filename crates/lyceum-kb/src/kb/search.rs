@@ -103,6 +103,16 @@ impl Mode {
     }
 }
 
+impl Related {
+    fn new(near: &Near, Document { meta, body }: &Document) -> Related {
+        Related {
+            path: meta.path.clone(),
+            score: near.score,
+            snippet: beginning(body.get(near.start..near.end).unwrap_or(body)),
+        }
+    }
+}
+
 /// What vectors say about a query.
 #[derive(Debug, Default)]
 struct NearDocuments {
@@ -138,25 +148,24 @@ impl Kb {
     /// The documents nearest to `document`, itself excluded.
     pub async fn related(&self, document: &Document, limit: usize) -> Result<Vec<Related>> {
         let (index, key) = (self.index.clone(), document.meta.key);
-        let near = blocking(move || {
-            index.matrix(|matrix| match matrix.centroid(key) {
-                Some(centroid) => matrix.nearest(&centroid, limit + SPARE, None),
-                None => Vec::new(),
-            })
-        })
-        .await?;
-        let keys: Vec<i64> =
-            near.iter().map(|near| near.key).filter(|other| *other != key).collect();
-        let documents = self.by_key(&keys).await?;
-        let related = near.iter().filter_map(|near| {
-            let Document { meta, body } = documents.get(&near.key)?;
-            (meta.text_revision == near.text_revision).then(|| Related {
-                path: meta.path.clone(),
-                score: near.score,
-                snippet: beginning(body.get(near.start..near.end).unwrap_or(body)),
-            })
-        });
-        Ok(related.take(limit).collect())
+        let near =
+            blocking(move || index.matrix(|matrix| matrix.related(key, limit + SPARE))).await?;
+        let mut related = Vec::new();
+        // Hardly ever has one of them changed, so that more than the first have to be read.
+        for near in near.chunks(limit.max(1)) {
+            let keys: Vec<i64> = near.iter().map(|near| near.key).collect();
+            let documents = self.by_key(&keys).await?;
+            let unchanged = near.iter().filter_map(|near| {
+                let document = documents.get(&near.key)?;
+                (document.meta.text_revision == near.text_revision).then_some((near, document))
+            });
+            related.extend(unchanged.map(|(near, document)| Related::new(near, document)));
+            if related.len() >= limit {
+                break;
+            }
+        }
+        related.truncate(limit);
+        Ok(related)
     }
 
     /// The documents whose vectors are nearest to the query's.

@@ -7,12 +7,14 @@
 mod scan;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod wide;
 
 pub use scan::Near;
 
 use std::collections::HashMap;
 
+use self::whole::Whole;
 use self::wide::{Wide, square};
 use crate::store::ChunkVector;
 
@@ -34,6 +36,8 @@ pub struct Matrix {
     values: Vec<i8>,
     rows: Vec<Row>,
     entries: Vec<Entry>,
+    /// What each entry is as a whole.
+    wholes: Vec<Whole>,
     /// Where the entry of a document is.
     index: HashMap<i64, usize>,
     /// Rows that belong to no document any more.
@@ -95,7 +99,9 @@ impl Matrix {
         let last = self.rows.len();
         if first < last {
             self.index.insert(key, self.entries.len());
-            self.entries.push(Entry { key, text_revision, first, last });
+            let entry = Entry { key, text_revision, first, last };
+            self.entries.push(entry);
+            self.wholes.push(Whole::new(&self.sum_of(entry), &self.mean));
             self.drift += last - first;
         }
         self.tidy();
@@ -109,12 +115,18 @@ impl Matrix {
 
     /// The middle of a document's vectors: what the document is about as a whole.
     pub fn centroid(&self, key: i64) -> Option<Vec<f32>> {
-        let entry = self.entries[*self.index.get(&key)?];
+        Some(self.sum_of(self.entries[*self.index.get(&key)?]))
+    }
+
+    fn sum_of(&self, entry: Entry) -> Vec<f32> {
         let mut sum = vec![0.0; self.dimensions];
         for row in entry.first..entry.last {
-            self.add_to(&mut sum, row, 1.0);
+            let scale = self.rows[row].scale;
+            for (sum, value) in sum.iter_mut().zip(self.values_of(row)) {
+                *sum += scale * f32::from(*value);
+            }
         }
-        Some(sum.into_iter().map(|value| value as f32).collect())
+        sum
     }
 
     fn push(&mut self, chunk: &ChunkVector) {
@@ -167,6 +179,9 @@ impl Matrix {
     /// Moves living rows over dead ones.
     fn compact(&mut self) {
         let mut to = 0;
+        let living = self.entries.iter().map(|entry| entry.first < entry.last);
+        let wholes = living.zip(&self.wholes).filter(|(living, _)| *living);
+        self.wholes = wholes.map(|(_, whole)| *whole).collect();
         self.entries.retain_mut(|entry| {
             let Entry { first, last, .. } = *entry;
             let size = self.dimensions;
@@ -190,6 +205,8 @@ impl Matrix {
         for (row, values) in self.rows.iter_mut().zip(values) {
             row.inverse_norm = self.mean.inverse_distance(row.scale, values);
         }
+        let wholes = self.entries.iter().map(|entry| Whole::new(&self.sum_of(*entry), &self.mean));
+        self.wholes = wholes.collect();
     }
 
     fn values_of(&self, row: usize) -> &[i8] {

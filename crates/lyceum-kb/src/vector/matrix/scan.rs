@@ -10,6 +10,9 @@ use super::{Entry, Matrix};
 use crate::Keys;
 use crate::vector::unit;
 
+/// Places in the matrix that are read in turns.
+const STREAMS: usize = 8;
+
 /// A document near a query, by its best chunk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Near {
@@ -24,16 +27,18 @@ pub struct Near {
 
 /// A query, prepared.
 #[derive(Debug)]
-struct Probe {
-    wide: Wide,
+pub(super) struct Probe {
+    /// How the query differs from the mean.
+    pub(super) centred: Vec<f32>,
+    pub(super) wide: Wide,
     /// What the mean adds to every product.
-    offset: f32,
-    inverse_norm: f32,
+    pub(super) offset: f32,
+    pub(super) inverse_norm: f32,
 }
 
 /// Orders by score, and equal scores by key, so that the same search has the same answer.
 #[derive(Debug, PartialEq)]
-struct ByScore(Near);
+pub(super) struct ByScore(pub(super) Near);
 
 impl Matrix {
     /// The `limit` documents nearest to `query`, best first; with `allow`, only those with these keys.
@@ -55,18 +60,28 @@ impl Matrix {
                 entries.for_each(|at| best.offer(self.score(probe, &self.entries[*at])));
             }
             Some(allow) => {
-                let entries = self.entries.iter().filter(|entry| allow.contains(entry.key));
-                entries.for_each(|entry| best.offer(self.score(probe, entry)));
+                let allowed = |entry: &&Entry| allow.contains(entry.key);
+                for entry in self.in_streams().filter(allowed) {
+                    best.offer(self.score(probe, entry));
+                }
             }
             None => {
-                for entry in &self.entries {
+                for entry in self.in_streams() {
                     best.offer(self.score(probe, entry));
                 }
             }
         }
     }
 
-    fn probe(&self, query: &[f32]) -> Option<Probe> {
+    /// All entries, taken in turns from several places: memory delivers several streams faster than one.
+    #[inline(always)]
+    fn in_streams(&self) -> impl Iterator<Item = &Entry> {
+        let length = self.entries.len().div_ceil(STREAMS);
+        let turn = move |at| (0..STREAMS).filter_map(move |n| self.entries.get(n * length + at));
+        (0..length).flat_map(turn)
+    }
+
+    pub(super) fn probe(&self, query: &[f32]) -> Option<Probe> {
         if query.len() != self.dimensions {
             return None;
         }
@@ -76,6 +91,7 @@ impl Matrix {
         let offset = centred.iter().zip(mean).map(|(q, m)| q * m).sum();
         (norm > 0.0).then(|| Probe {
             wide: Wide::new(&centred),
+            centred,
             offset,
             inverse_norm: norm.recip(),
         })
@@ -83,7 +99,7 @@ impl Matrix {
 
     /// The document's best chunk, if any is near.
     #[inline(always)]
-    fn score(&self, probe: &Probe, entry: &Entry) -> Option<Near> {
+    pub(super) fn score(&self, probe: &Probe, entry: &Entry) -> Option<Near> {
         let mut best = (0.0, entry.last);
         for at in entry.first..entry.last {
             let row = &self.rows[at];
@@ -107,13 +123,19 @@ impl Matrix {
 }
 
 /// The best so far, the worst of them on top.
-struct Best {
-    limit: usize,
-    heap: BinaryHeap<Reverse<ByScore>>,
+pub(super) struct Best {
+    pub(super) limit: usize,
+    pub(super) heap: BinaryHeap<Reverse<ByScore>>,
 }
 
 impl Best {
-    fn offer(&mut self, near: Option<Near>) {
+    /// Whether something of that score might be among them.
+    pub(super) fn admits(&self, score: f32) -> bool {
+        self.heap.len() < self.limit
+            || self.heap.peek().is_some_and(|Reverse(ByScore(worst))| score >= worst.score)
+    }
+
+    pub(super) fn offer(&mut self, near: Option<Near>) {
         let Some(near) = near else { return };
         if self.heap.len() < self.limit {
             self.heap.push(Reverse(ByScore(near)));

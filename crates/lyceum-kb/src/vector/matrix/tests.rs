@@ -69,6 +69,47 @@ fn only_allowed_documents_are_near() {
 }
 
 #[test]
+fn what_is_related_is_near_as_a_whole() {
+    let matrix = matrix(&[
+        (1, &[&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0]]),
+        (2, &[&[0.0, 1.0, 0.0], &[1.0, 0.1, 0.0]]),
+        (3, &[&[0.0, 1.0, 0.0]]),
+        (4, &[&[0.0, 0.0, 1.0]]),
+    ]);
+    let related = matrix.related(1, 5);
+    assert_eq!(keys(&related)[..2], [2, 3], "{related:?}");
+    assert!(related[0].score > 0.9 && related[1].score < 0.9, "{related:?}");
+    assert_eq!((related[0].start, related[0].end), (10, 20), "its nearest chunk");
+    assert!(!keys(&related).contains(&1), "not itself");
+    assert_eq!(keys(&matrix.related(1, 1)), [2]);
+    assert!(matrix.related(404, 5).is_empty());
+}
+
+#[test]
+fn a_twin_is_found_among_thousands() {
+    const TWINS: i64 = 2_000;
+    let mut matrix = Matrix::default();
+    let twin = |seed: i64, blur: f32| -> Vec<f32> {
+        let noise = vector(seed as u64 + 90_000, 300).into_iter().map(|value| value * blur);
+        vector(seed as u64, 300)
+            .into_iter()
+            .zip(noise)
+            .map(|(value, noise)| value + noise)
+            .collect()
+    };
+    for key in 0..TWINS {
+        matrix.replace(key, 1, &[chunk(0, &twin(key, 0.0))]);
+        matrix.replace(key + TWINS, 1, &[chunk(0, &twin(key, 0.5))]);
+    }
+    // Gone ones leave gaps, enough of them that all others move.
+    (0..1_500).for_each(|key| matrix.remove(key));
+    for key in 1_500..TWINS {
+        assert_eq!(keys(&matrix.related(key, 1)), [key + TWINS]);
+        assert_eq!(keys(&matrix.related(key + TWINS, 1)), [key]);
+    }
+}
+
+#[test]
 fn equal_documents_come_in_the_order_of_their_keys() {
     let row: &[f32] = &[1.0, 2.0];
     let matrix = matrix(&[(3, &[row]), (1, &[row]), (2, &[row]), (9, &[&[-1.0, 0.0]])]);
