@@ -12,7 +12,7 @@ use crate::{DocPath, Keys, Prefix, Query};
 
 /// Words that hundreds of documents have, so that their lists are kept, and one that few have.
 fn body(n: usize) -> String {
-    let words = [(n % 20 != 7, "common "), (n % 2 == 0, "often often "), (n % 60 == 3, "rare ")];
+    let words = [(n % 20 != 7, "common "), (n % 2 == 1, "often often "), (n % 60 == 3, "rare ")];
     let padding = format!("padding {}", "filler ".repeat(n % 11));
     let words = words.iter().filter(|(there, _)| *there).map(|(_, word)| *word);
     words.fold(padding, |body, word| body + word)
