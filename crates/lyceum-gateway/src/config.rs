@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::glob::Glob;
+use crate::oauth::OAuthConfig;
 
 /// A server behind the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct UpstreamConfig {
     pub share: Share,
     /// Headers sent to it, from the environment, a file or as they are.
     pub headers: Vec<(String, HeaderSource)>,
+    /// How we get tokens for it; `None` finds out, if it is an https server that asks for them.
+    pub oauth: Option<OAuthConfig>,
     /// Environment variables a child process inherits besides the usual few.
     pub env: Vec<String>,
     /// Where a child process starts; `None` is where we are.
@@ -98,6 +101,7 @@ impl UpstreamConfig {
             era: EraChoice::default(),
             share: Share::default(),
             headers: Vec::new(),
+            oauth: None,
             env: Vec::new(),
             directory: None,
             call_timeout: Duration::from_secs(60),

@@ -1,6 +1,5 @@
 //! [`Gateway`]: all upstreams, and the endpoints that show them.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,6 +12,8 @@ use tokio::task::JoinHandle;
 use crate::catalogue::{Catalogue, public_uri};
 use crate::config::UpstreamConfig;
 use crate::door::Door;
+use crate::drift::{self, Drift};
+use crate::lock::{Definition, Lock};
 use crate::relay::Held;
 use crate::routes::{Allow, Routes};
 use crate::upstream::{Audience, Health, Setting, Status, Upstream, supervise};
@@ -27,9 +28,46 @@ struct Inner {
     upstreams: Mutex<Vec<Running>>,
     catalogue: ArcSwap<Catalogue>,
     doors: Mutex<Vec<Weak<DoorState>>>,
+    /// Tool names that belong to the server itself, besides those of the doors.
+    reserved: Mutex<Vec<String>>,
     held: Arc<Held>,
+    drift: Mutex<Drift>,
     /// Counts changes of any upstream's listing or condition.
     changes: watch::Sender<u64>,
+}
+
+/// Where a tool's name leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// How the name was understood.
+    pub form: Form,
+    /// What clients see it as.
+    pub public: String,
+    /// Whose it is; empty if it is the server's own.
+    pub upstream: String,
+    /// What the upstream calls it.
+    pub own: String,
+    /// Whether a call whose answer was lost is made again.
+    pub may_repeat: bool,
+    /// Whether it is shown at all.
+    pub is_shown: bool,
+    /// Why it is held back, if it is.
+    pub held_back: Option<String>,
+}
+
+/// How a tool's name was understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The server's own tool.
+    Own,
+    /// The name clients see.
+    Public,
+    /// A further name the operator gave it.
+    Alias,
+    /// `upstream.tool`.
+    Dotted,
+    /// The upstream's own name, which no other upstream has.
+    OwnName,
 }
 
 /// An upstream and the task that looks after it.
@@ -54,7 +92,9 @@ impl Gateway {
             upstreams: Mutex::default(),
             catalogue: ArcSwap::default(),
             doors: Mutex::default(),
+            reserved: Mutex::default(),
             held: Arc::default(),
+            drift: Mutex::default(),
             changes: watch::Sender::new(0),
         }))
     }
@@ -99,6 +139,12 @@ impl Gateway {
         Door { state, gateway: self.clone() }
     }
 
+    /// Keeps these tool names for the server itself, whether or not an endpoint shows them.
+    pub fn reserve(&self, names: impl IntoIterator<Item = String>) {
+        lock(&self.0.reserved).extend(names);
+        self.refresh();
+    }
+
     /// How every upstream is doing, in the order of the configuration.
     pub fn health(&self) -> Vec<(String, Health)> {
         let catalogue = self.0.catalogue.load();
@@ -113,9 +159,64 @@ impl Gateway {
                 };
                 format!("{} is taken by {taken_by}, shown as {}", collision.name, collision.renamed)
             });
-            (name.clone(), Health { collisions: told.collect(), ..upstream.health() })
+            let judged = lock(&self.0.drift).about(name);
+            let health = Health {
+                collisions: told.collect(),
+                quarantined: judged.held_back.into_iter().map(|(tool, _)| tool).collect(),
+                flagged: judged.flagged,
+                ..upstream.health()
+            };
+            (name.clone(), health)
         };
         lock(&self.0.upstreams).iter().map(|running| of(&running.upstream)).collect()
+    }
+
+    /// Holds back every tool whose definition is not as `lock` has it; None trusts what is there.
+    pub fn set_lock(&self, lock: Option<Lock>) {
+        self::lock(&self.0.drift).set_lock(lock);
+        self.refresh();
+    }
+
+    /// The tools of every upstream as it defines them, for a lockfile.
+    pub fn definitions(&self) -> Vec<(String, Vec<Definition>)> {
+        let upstreams = lock(&self.0.upstreams);
+        let of = |upstream: &Arc<Upstream>| {
+            (upstream.config.name.clone(), drift::definitions(&upstream.listing()))
+        };
+        upstreams.iter().map(|running| of(&running.upstream)).collect()
+    }
+
+    /// Why a tool of an upstream is held back, as text for people.
+    pub fn held_back(&self, upstream: &str) -> Vec<(String, String)> {
+        lock(&self.0.drift).about(upstream).held_back
+    }
+
+    /// Where a tool's name leads, however it is written; None if nowhere.
+    pub fn why(&self, asked: &str) -> Option<Why> {
+        let catalogue = self.0.catalogue.load();
+        let source = catalogue.tool_names.route(asked)?;
+        let public = catalogue.tool_names.public(&source.upstream, &source.name)?.to_owned();
+        let shown = catalogue.tools.iter().find(|tool| tool.entry.item.key() == public);
+        let form = match asked {
+            _ if source.upstream.is_empty() => Form::Own,
+            _ if asked == public => Form::Public,
+            _ if catalogue.tool_names.find(asked).is_some() => Form::Alias,
+            _ if asked.split_once('.').is_some_and(|(prefix, _)| prefix == source.upstream) => {
+                Form::Dotted
+            }
+            _ => Form::OwnName,
+        };
+        let reasons = self.held_back(&source.upstream);
+        let held_back = reasons.into_iter().find(|(tool, _)| *tool == source.name);
+        Some(Why {
+            form,
+            public,
+            upstream: source.upstream.clone(),
+            own: source.name.clone(),
+            may_repeat: shown.is_some_and(|tool| tool.may_repeat),
+            is_shown: shown.is_some(),
+            held_back: held_back.map(|(_, why)| why),
+        })
     }
 
     /// Waits until every upstream was tried once, or `patience` is over; `true` if all were tried.
@@ -158,11 +259,12 @@ impl Inner {
         let current: Vec<_> =
             upstreams.iter().map(|running| Arc::clone(&running.upstream)).collect();
         let doors: Vec<_> = lock(&self.doors).iter().filter_map(Weak::upgrade).collect();
-        let mut taken: Vec<String> =
-            doors.iter().flat_map(|door| door.server.own_tools()).collect();
+        let mut taken = lock(&self.reserved).clone();
+        taken.extend(doors.iter().flat_map(|door| door.server.own_tools()));
         taken.sort_unstable();
         taken.dedup();
-        let catalogue = Arc::new(Catalogue::gather(&current, &taken, &HashSet::new()));
+        let held_back = lock(&self.drift).held_back(&current);
+        let catalogue = Arc::new(Catalogue::gather(&current, &taken, &held_back));
         for collision in catalogue.tool_names.collisions() {
             let (upstream, renamed) = (&collision.other.upstream, &collision.renamed);
             tracing::warn!(upstream, name = collision.name, renamed, "a tool's name is taken");

@@ -11,6 +11,7 @@ mod catalogue;
 mod config;
 pub mod credentials;
 mod door;
+mod drift;
 mod gateway;
 pub mod glob;
 pub mod import;
@@ -29,6 +30,6 @@ pub mod url_form;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
 pub use door::Door;
-pub use gateway::Gateway;
+pub use gateway::{Form, Gateway, Why};
 pub use routes::Allow;
 pub use upstream::{Health, Setting, Status};

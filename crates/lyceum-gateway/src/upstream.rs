@@ -24,8 +24,10 @@ use tokio::time::Instant;
 
 use crate::config::{Share, Target, UpstreamConfig};
 use crate::listing::Listing;
+use crate::oauth::OAuth;
 use breaker::Breaker;
 pub(crate) use connection::Connection;
+use dial::DialError;
 pub use dial::Setting;
 pub use health::{Health, Status};
 use news::News;
@@ -46,6 +48,7 @@ pub(crate) struct Upstream {
     pub(crate) watched: Arc<Watched>,
     news: Arc<News>,
     own: OwnConnections,
+    authorization: Result<Option<OAuth>, String>,
     breaker: Mutex<Breaker>,
     /// Somebody wants a connection that was closed for idleness.
     wanted: Notify,
@@ -89,6 +92,8 @@ pub(crate) enum Unavailable {
 impl Upstream {
     pub(crate) fn new(config: UpstreamConfig, setting: Arc<Setting>) -> Upstream {
         let own = OwnConnections::new(config.max_connections);
+        let authorization =
+            dial::authorization(&config, &setting).map_err(|error| error.to_string());
         Upstream {
             config,
             setting,
@@ -97,6 +102,7 @@ impl Upstream {
             watched: Arc::default(),
             news: Arc::default(),
             own,
+            authorization,
             breaker: Mutex::default(),
             wanted: Notify::new(),
             suspected: Notify::new(),
@@ -107,6 +113,13 @@ impl Upstream {
     /// What it offered when it was last asked, whether or not it is up.
     pub(crate) fn listing(&self) -> Arc<Listing> {
         self.listing.load_full()
+    }
+
+    /// Connects anew.
+    async fn dial(&self) -> Result<Connection, DialError> {
+        let authorization =
+            self.authorization.as_ref().map_err(|why| DialError::OAuth(why.clone()))?;
+        dial::dial(&self.config, &self.setting, authorization.as_ref(), &self.news).await
     }
 
     /// A connection for a caller's next call.
@@ -229,6 +242,7 @@ impl Upstream {
             tools: self.listing().tools.len(),
             collisions: Vec::new(),
             quarantined: Vec::new(),
+            flagged: Vec::new(),
             last_error: condition.last_error.clone(),
             since: condition.since,
         }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use hyper::body::Incoming;
-use lyceum_gateway::process::AllowedCommands;
-use lyceum_gateway::{Gateway, Setting, stack};
+use lyceum_gateway::Gateway;
 use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use lyceum_server::Server;
@@ -17,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Duration, Instant, interval};
 
 use crate::background::Background;
+use crate::behind::{self, Origin, Standing};
 use crate::config::{self, Config};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
 use crate::observed::Observed;
@@ -83,7 +83,8 @@ impl App {
         let (refusals, lines) = Refusals::new();
         let (sealer, refusals) = (Arc::new(sealer), Arc::new(refusals));
         let integrity = Arc::default();
-        let gateway = behind(&config);
+        let gateway = behind::gateway(&config, &sealer)?;
+        gateway.reserve(knowledge::tools::NAMES.iter().map(|&name| name.to_owned()));
         let house = House {
             config: &config,
             kb: kb.clone(),
@@ -124,6 +125,12 @@ impl App {
             background,
             indexer,
         })
+    }
+
+    /// Reads the configuration again when it changes.
+    pub(crate) fn follow(&mut self, origin: Origin) {
+        let standing = Standing::of(&self.config);
+        self.background.run(behind::follow(origin, standing, self.gateway.clone()));
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
@@ -260,18 +267,6 @@ impl Door {
             },
         )
     }
-}
-
-/// The servers behind this one. They are being connected to while everything else starts.
-pub(crate) fn behind(config: &Config) -> Gateway {
-    let gateway = Gateway::new(Setting {
-        name: "lyceum".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        allowed_commands: Arc::new(AllowedCommands::new(&config.allowed_commands)),
-        stack: stack::stack(),
-    });
-    gateway.configure(config.upstreams.clone());
-    gateway
 }
 
 /// What `/info` says: the tools of each endpoint and of all together.

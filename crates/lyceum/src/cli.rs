@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Restore(RestoreOpts),
     /// Embed the documents that lack vectors, those that were given up included.
     Reindex(ReindexOpts),
+    /// Look at the servers behind the gateway, approve what they offer, log in to them.
+    Upstreams(UpstreamsOpts),
     /// Work with the configuration.
     Config(ConfigOpts),
     /// Convert a file from standard input; what the server starts for files of strangers.
@@ -150,6 +152,51 @@ pub(crate) struct KeysOpts {
 
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
+}
+
+/// Upstreams, and what to do with them.
+#[derive(Debug, Args)]
+pub(crate) struct UpstreamsOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<UpstreamsCommand>,
+}
+
+/// What to do with upstreams.
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpstreamsCommand {
+    /// Connect to each and say how it is (the default). Fails when any is down.
+    List,
+    /// Say where a tool's name leads, on which hops, and at which endpoints it is shown.
+    Why {
+        /// The name a client calls, in any form.
+        tool: String,
+    },
+    /// Write the definitions of all tools to the lockfile. From then on a tool that changes is held
+    /// back until it is approved.
+    Lock,
+    /// Show what is not as the lockfile has it. Fails when anything is not.
+    Diff,
+    /// Approve a tool as it is now, or all tools of an upstream.
+    Approve {
+        /// The upstream's name.
+        upstream: String,
+
+        /// The tool, by its own name. Without it: all.
+        tool: Option<String>,
+    },
+    /// Log in to an upstream that asks for it, in a browser.
+    Login {
+        /// The upstream's name.
+        name: String,
+    },
+    /// Forget the tokens of an upstream.
+    Logout {
+        /// The upstream's name.
+        name: String,
+    },
 }
 
 /// What to do with keys.

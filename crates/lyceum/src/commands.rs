@@ -18,6 +18,7 @@ mod reindex;
 mod search;
 mod serve;
 mod stdio;
+mod upstreams;
 
 /// Runs the command the user asked for; serving needs no asking.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Search(opts)) => search::run(opts, &environment),
         Some(Command::Get(opts)) => get::run(opts, &environment),
         Some(Command::Reindex(opts)) => reindex::run(opts, &environment),
+        Some(Command::Upstreams(opts)) => upstreams::run(opts, &environment),
         Some(Command::Config(opts)) => config::run(opts, &environment),
         Some(Command::Convert(opts)) => convert::run(&opts),
     }

@@ -33,7 +33,7 @@ mod values;
 
 pub(crate) use embeddings::{Embeddings, OpenAi};
 pub(crate) use endpoint::Endpoint;
-pub(crate) use environment::{CONFIG, Environment};
+pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use given::Given;
 pub(crate) use reference::reference;
@@ -64,6 +64,7 @@ pub(crate) struct Config {
     pub(crate) rest_keys: Option<Vec<String>>,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) upstreams: Vec<UpstreamConfig>,
+    lockfile: Option<PathBuf>,
     /// Programs that may be started as upstreams; all if it is empty.
     pub(crate) allowed_commands: Vec<String>,
     pub(crate) limits: Limits,
@@ -78,8 +79,8 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let mut settings = document::defaults();
-        if let Some(path) = file.or(environment.get(CONFIG).map(Path::new)) {
-            settings.cover(document::file(path)?);
+        if let Some(path) = file.map(Path::to_owned).or(environment.config_file()) {
+            settings.cover(document::file(&path)?);
         }
         settings.cover(environment.settings()?);
         settings.cover(flags);
@@ -108,6 +109,7 @@ impl Config {
             rest_keys: settings.rest.keys.map(|given| given.value),
             endpoints: endpoint::check(settings.endpoint, &around)?,
             upstreams: upstream::check(settings.upstream)?,
+            lockfile: settings.lockfile.map(|given| given.value),
             allowed_commands: settings
                 .stdio
                 .allowed_commands
@@ -136,6 +138,11 @@ impl Config {
     /// Whether other machines can reach the server.
     pub(crate) fn is_public(&self) -> bool {
         is_public(self.listen.value.0)
+    }
+
+    /// The file with the approved definitions of upstreams' tools.
+    pub(crate) fn lockfile(&self) -> PathBuf {
+        self.lockfile.clone().unwrap_or_else(|| self.data.join("upstreams.lock"))
     }
 
     /// The file with the knowledge.

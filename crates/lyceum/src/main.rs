@@ -2,6 +2,7 @@
 
 mod app;
 mod background;
+mod behind;
 mod cli;
 mod commands;
 mod config;

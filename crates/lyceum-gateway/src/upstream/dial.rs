@@ -9,8 +9,9 @@ use lyceum_wire::{RevisionSet, Writer};
 
 use super::connection::Connection;
 use super::news::{Ear, News};
-use crate::config::{EraChoice, Target, UpstreamConfig};
+use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
 use crate::credentials::{self, CredentialError};
+use crate::oauth::{Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, TokenStore};
 use crate::process::{AllowedCommands, Child, Exit, Spawn, SpawnError};
 use crate::stack::Stack;
 
@@ -31,6 +32,8 @@ pub struct Setting {
     pub allowed_commands: Arc<AllowedCommands>,
     /// How HTTP upstreams are reached.
     pub stack: Stack,
+    /// What authorization servers gave us.
+    pub tokens: TokenStore,
 }
 
 /// Why there is no connection.
@@ -38,6 +41,8 @@ pub struct Setting {
 pub(crate) enum DialError {
     #[error(transparent)]
     Credentials(#[from] CredentialError),
+    #[error("{0}")]
+    OAuth(String),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     #[error("{0}; {1}")]
@@ -48,13 +53,59 @@ pub(crate) enum DialError {
     Slow(Duration),
 }
 
+impl UpstreamConfig {
+    /// The way to tokens for this upstream, with somebody who can log in; None if it needs none.
+    ///
+    /// # Errors
+    /// When a configured secret is not there, or settings do not fit together.
+    pub fn authorization(
+        &self,
+        setting: &Setting,
+        authorizer: impl Authorizer,
+    ) -> Result<Option<OAuth>, OAuthError> {
+        let builder = builder_of(self, setting)?;
+        builder.map(|builder| builder.authorizer(authorizer).build()).transpose()
+    }
+}
+
+/// The way to tokens while nobody is there to log in.
+pub(crate) fn authorization(
+    config: &UpstreamConfig,
+    setting: &Setting,
+) -> Result<Option<OAuth>, OAuthError> {
+    builder_of(config, setting)?.map(OAuthBuilder::build).transpose()
+}
+
+/// OAuth is for upstreams it is configured for, and for those that may ask for it because nothing
+/// else is configured.
+fn builder_of(
+    config: &UpstreamConfig,
+    setting: &Setting,
+) -> Result<Option<OAuthBuilder>, OAuthError> {
+    let (Target::Http(url) | Target::HttpSse(url) | Target::CustomSse(url)) = &config.target else {
+        return Ok(None);
+    };
+    let authorizes =
+        |(name, _): &(String, HeaderSource)| name.eq_ignore_ascii_case("authorization");
+    let may_ask = url.starts_with("https:") && !config.headers.iter().any(authorizes);
+    let oauth = match &config.oauth {
+        Some(oauth) => oauth.clone(),
+        None if may_ask => OAuthConfig::default(),
+        None => return Ok(None),
+    };
+    let env = |name: &str| std::env::var(name).ok();
+    let builder = oauth.builder(&config.name, url, &env)?.client_name(&setting.name);
+    Ok(Some(builder.store(setting.tokens.clone())))
+}
+
 /// Connects and shakes hands.
 pub(crate) async fn dial(
     config: &UpstreamConfig,
     setting: &Setting,
+    authorization: Option<&OAuth>,
     news: &Arc<News>,
 ) -> Result<Connection, DialError> {
-    let connecting = connect(config, setting, news);
+    let connecting = connect(config, setting, authorization, news);
     match tokio::time::timeout(CONNECT, connecting).await {
         Ok(connected) => connected,
         Err(_) => Err(DialError::Slow(CONNECT)),
@@ -64,6 +115,7 @@ pub(crate) async fn dial(
 async fn connect(
     config: &UpstreamConfig,
     setting: &Setting,
+    authorization: Option<&OAuth>,
     news: &Arc<News>,
 ) -> Result<Connection, DialError> {
     let (url, transport) = match &config.target {
@@ -77,9 +129,11 @@ async fn connect(
         client = client.header(name.as_str(), value.to_str().unwrap_or_default());
     }
     // Without TLS the client's own connections do, and cost each call less.
-    if !url.starts_with("http://") {
-        client = client.service(setting.stack.clone());
-    }
+    client = match authorization {
+        Some(oauth) => client.service(oauth.around(setting.stack.clone())),
+        None if url.starts_with("http://") => client,
+        None => client.service(setting.stack.clone()),
+    };
     let peer = client.build()?.connect().await?;
     Ok(Connection::new(peer, None))
 }

@@ -21,6 +21,8 @@ pub struct Health {
     pub collisions: Vec<String>,
     /// Tools that are held back because their definition changed.
     pub quarantined: Vec<String>,
+    /// Characters nobody sees in its definitions.
+    pub flagged: Vec<String>,
     /// What went wrong last.
     pub last_error: Option<String>,
     /// Since when the status is what it is, in seconds since 1970.

@@ -7,7 +7,6 @@ use lyceum_http::{Context, Principal};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::dial::dial;
 use super::{Connection, Unavailable, Upstream};
 use crate::config::UpstreamConfig;
 
@@ -47,7 +46,7 @@ impl OwnConnections {
             limit: self.max,
         })?;
         let opened = slot.get_or_try_init(|| async {
-            let dialled = dial(&upstream.config, &upstream.setting, &upstream.news).await;
+            let dialled = upstream.dial().await;
             dialled.map(Arc::new).map_err(|error| error.to_string())
         });
         opened.await.cloned().map_err(|reason| {

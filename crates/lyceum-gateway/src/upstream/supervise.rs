@@ -11,7 +11,6 @@ use lyceum_wire::{Era, Writer};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
-use super::dial::dial;
 use super::{Connection, Link, Upstream};
 use crate::config::Share;
 use crate::listing::Kind;
@@ -44,7 +43,7 @@ pub(crate) trait Audience: Send + Sync {
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
     let mut backoff = Backoff::default();
     loop {
-        let reason = match dial(&upstream.config, &upstream.setting, &upstream.news).await {
+        let reason = match upstream.dial().await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 let ended = attend(&upstream, &connection, &*audience).await;

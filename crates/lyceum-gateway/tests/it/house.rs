@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lyceum_gateway::oauth::TokenStore;
 use lyceum_gateway::process::AllowedCommands;
 use lyceum_gateway::{EraChoice, Gateway, Setting, Target, UpstreamConfig, stack};
 use lyceum_http::client::{
@@ -96,6 +97,7 @@ pub(crate) fn setting() -> Setting {
         version: "1".to_owned(),
         allowed_commands: Arc::new(AllowedCommands::new([upstream_program().to_str().unwrap()])),
         stack: stack::stack(),
+        tokens: TokenStore::in_memory(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::app::App;
+use crate::behind::Origin;
 use crate::cli::ServeOpts;
 use crate::config::{Config, Environment};
 use crate::stdout::print;
@@ -14,12 +15,15 @@ use crate::welcome::Welcome;
 use crate::{logging, monitoring};
 
 pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let config = Config::load(opts.settings, opts.config.as_deref(), environment)?;
+    let origin =
+        Origin { flags: opts.settings, file: opts.config, environment: environment.clone() };
+    let config = Config::load(origin.flags.clone(), origin.file.as_deref(), environment)?;
     logging::start(&config.log, environment);
     let metrics = monitoring::install()?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let stop = StopSignals::catch().context("cannot catch signals")?;
-        let app = App::start(config, metrics).await?;
+        let mut app = App::start(config, metrics).await?;
+        app.follow(origin);
         let program = std::env::current_exe().unwrap_or_else(|_| "lyceum".into());
         print(Welcome::new(&app, &program))?;
         app.run(stop.told()).await.context("serving")

@@ -36,6 +36,11 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// The configuration file it names, if it names one.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        self.get(CONFIG).map(PathBuf::from)
+    }
+
     /// `LYCEUM_` variables that set nothing. Worth a word, not a refusal: some schedulers make up
     /// variables such as `LYCEUM_SERVICE_HOST`.
     pub(crate) fn strangers(&self) -> Vec<&str> {

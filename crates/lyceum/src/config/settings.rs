@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::config::given::{Given, layer};
 use crate::config::values::{
-    DialectName, EmbeddingKind, EraName, Listen, Preset, ShareName, StoreKind, ToolGlob,
+    DialectName, EmbeddingKind, EraName, GrantName, Listen, Preset, ShareName, StoreKind, ToolGlob,
 };
 
 /// A count or a number of seconds; zero would mean a server that serves nothing.
@@ -101,6 +101,11 @@ pub(crate) struct Settings {
     #[serde(default)]
     pub(crate) upstream: Vec<UpstreamSettings>,
 
+    /// The file with the approved definitions of upstreams' tools, which `lyceum upstreams lock`
+    /// writes. Without it: `upstreams.lock` in the data directory.
+    #[arg(skip)]
+    pub(crate) lockfile: Option<Given<PathBuf>>,
+
     /// Upstreams that are processes.
     #[arg(skip)]
     #[serde(default)]
@@ -128,6 +133,7 @@ layer!(Settings {
     rest,
     endpoint,
     upstream,
+    lockfile,
     stdio,
     limits,
 });
@@ -195,6 +201,10 @@ pub(crate) struct UpstreamSettings {
     pub(crate) share: Option<Given<ShareName>>,
     /// Headers for it: `{ Authorization = "env:TOKEN" }`, `"file:/path"`, or text as it is.
     pub(crate) headers: Option<Given<BTreeMap<String, String>>>,
+    /// How to get tokens from its authorization server, when `lyceum upstreams login NAME` and what
+    /// the server says are not enough: `{ grant = "client-credentials", client_id = "…",
+    /// client_secret = "env:SECRET" }`; docs/gateway.md lists the members.
+    pub(crate) oauth: Option<Given<OAuthTable>>,
     /// Environment variables its process gets besides the usual few: `NAME` as it is here, or
     /// `NAME=value`.
     pub(crate) env: Option<Given<Vec<String>>>,
@@ -226,6 +236,7 @@ layer!(UpstreamSettings {
     era,
     share,
     headers,
+    oauth,
     env,
     directory,
     call_timeout,
@@ -237,6 +248,30 @@ layer!(UpstreamSettings {
     aliases,
     strip_invisible,
 });
+
+/// How to get tokens for an upstream.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OAuthTable {
+    /// `authorization-code` (a person logs in) or `client-credentials`.
+    pub(crate) grant: Option<GrantName>,
+    /// The id of a client that was registered by hand.
+    pub(crate) client_id: Option<String>,
+    /// Its secret: `env:NAME`, `file:PATH` or text.
+    pub(crate) client_secret: Option<String>,
+    /// Its private key in PEM, if it signs assertions instead.
+    pub(crate) client_key: Option<String>,
+    /// Whose client it is.
+    pub(crate) issuer: Option<String>,
+    /// The https URL of a client metadata document.
+    pub(crate) client_document: Option<String>,
+    /// Scopes to ask for.
+    #[serde(default)]
+    pub(crate) scopes: Vec<String>,
+    /// Hosts of authorization servers on private networks or without TLS.
+    #[serde(default)]
+    pub(crate) trusted_hosts: Vec<String>,
+}
 
 /// Upstreams that are processes.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

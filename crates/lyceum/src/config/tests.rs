@@ -1,5 +1,6 @@
 //! What settings come to, and the exact words of every refusal.
 
+use crate::config::environment::CONFIG;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -39,7 +40,7 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lisen = \"127.0.0.1:1\"",
             "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
              `log`, `i_know_unauthenticated`, `hosts`, `origins`, `store`, `embeddings`, `index`, \
-             `documents`, `rest`, `endpoint`, `upstream`, `stdio`, `limits`",
+             `documents`, `rest`, `endpoint`, `upstream`, `lockfile`, `stdio`, `limits`",
         ),
         (
             "\nlisten = \"8808\"",

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use lyceum_gateway::names::is_upstream;
+use lyceum_gateway::oauth::OAuthConfig;
 use lyceum_gateway::{HeaderSource, Target, UpstreamConfig, credentials};
 
 use crate::config::error::ConfigError;
 use crate::config::given::Given;
-use crate::config::settings::{Positive, UpstreamSettings};
+use crate::config::settings::{OAuthTable, Positive, UpstreamSettings};
 use crate::config::values::ToolGlob;
 
 /// Fills in what was left out and refuses what cannot be.
@@ -44,6 +45,7 @@ fn configured(settings: UpstreamSettings) -> Result<UpstreamConfig, ConfigError>
         era: settings.era.map_or(base.era, |given| given.value.0),
         share: settings.share.map_or(base.share, |given| given.value.0),
         headers: headers.unwrap_or_default(),
+        oauth: settings.oauth.map(|given| oauth(given.value)),
         env: settings.env.map(|given| given.value).unwrap_or_default(),
         directory: settings.directory.map(|given| given.value),
         call_timeout: seconds(settings.call_timeout).unwrap_or(base.call_timeout),
@@ -94,6 +96,20 @@ fn headers(
         Ok((name, HeaderSource::parse(&value)))
     };
     given.value.into_iter().map(check).collect()
+}
+
+fn oauth(table: OAuthTable) -> OAuthConfig {
+    let source = |text: String| HeaderSource::parse(&text);
+    OAuthConfig {
+        grant: table.grant.map(|grant| grant.0).unwrap_or_default(),
+        client_id: table.client_id,
+        client_secret: table.client_secret.map(source),
+        client_key: table.client_key.map(source),
+        issuer: table.issuer,
+        client_document: table.client_document,
+        scopes: table.scopes,
+        trusted_hosts: table.trusted_hosts,
+    }
 }
 
 fn seconds(given: Option<Given<Positive>>) -> Option<Duration> {

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use lyceum_gateway::glob::Glob;
+use lyceum_gateway::oauth::Grant;
 use lyceum_gateway::{EraChoice, Share};
 use lyceum_http::dialect::Dialect;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -52,6 +53,10 @@ pub(crate) struct ToolGlob(pub(crate) Glob);
 /// Which revisions an upstream is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EraName(pub(crate) EraChoice);
+
+/// In whose name tokens are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GrantName(pub(crate) Grant);
 
 /// Who shares a connection to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +158,22 @@ impl FromStr for EraName {
     }
 }
 
+impl FromStr for GrantName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "authorization-code" => Grant::AuthorizationCode,
+            "client-credentials" => Grant::ClientCredentials,
+            _ => {
+                return Err(format!(
+                    "unknown grant {text:?}; write authorization-code or client-credentials"
+                ));
+            }
+        }))
+    }
+}
+
 impl FromStr for ShareName {
     type Err = String;
 
@@ -197,4 +218,14 @@ macro_rules! from_text {
         }
     )*};
 }
-from_text!(Listen, DialectName, Preset, StoreKind, EmbeddingKind, ToolGlob, EraName, ShareName);
+from_text!(
+    Listen,
+    DialectName,
+    Preset,
+    StoreKind,
+    EmbeddingKind,
+    ToolGlob,
+    EraName,
+    GrantName,
+    ShareName
+);

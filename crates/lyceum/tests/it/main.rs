@@ -16,3 +16,4 @@ mod rest; // the HTTP API beside MCP
 mod serve; // what it serves over HTTP
 mod stdio; // what it serves over standard input and output
 mod talk; // what it prints
+mod upstreams; // other servers behind it

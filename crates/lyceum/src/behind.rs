@@ -1,0 +1,171 @@
+//! The servers behind this one: set up from the configuration, and again when it changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use lyceum_gateway::lock::Lock;
+use lyceum_gateway::oauth::TokenStore;
+use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::{Gateway, Setting, stack};
+use lyceum_http::Sealer;
+use tokio::time::{Duration, interval};
+
+use crate::config::{Config, Environment, Settings};
+
+/// What authorization servers gave us, in the data directory.
+const TOKENS: &str = "upstream-tokens";
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Where a configuration came from, so that it can be read again.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) flags: Settings,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) environment: Environment,
+}
+
+/// The gateway of a configuration. Its upstreams are being connected to from now on.
+pub(crate) fn gateway(config: &Config, sealer: &Arc<Sealer>) -> anyhow::Result<Gateway> {
+    let gateway = Gateway::new(setting(config, sealer));
+    let lockfile = config.lockfile();
+    let lock = Lock::load(&lockfile)
+        .with_context(|| format!("cannot use the lockfile {}", lockfile.display()))?;
+    gateway.set_lock(lock);
+    gateway.configure(config.upstreams.clone());
+    Ok(gateway)
+}
+
+/// How upstreams are reached.
+pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
+    Setting {
+        name: "lyceum".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        allowed_commands: Arc::new(AllowedCommands::new(&config.allowed_commands)),
+        stack: stack::stack(),
+        tokens: TokenStore::in_file(config.data.join(TOKENS), Arc::clone(sealer)),
+    }
+}
+
+/// Puts changes of the configuration and of the lockfile into effect, for ever: at SIGHUP, and when
+/// a file is another than before. What cannot be used is refused and changes nothing.
+pub(crate) async fn follow(origin: Origin, current: Standing, gateway: Gateway) {
+    let file = origin.file.clone().or(origin.environment.config_file());
+    let mut config = Watched::new(file);
+    let mut lockfile = Watched::new(Some(current.lockfile.clone()));
+    let mut hangups = Hangups::catch();
+    let mut ticks = interval(LOOK);
+    loop {
+        let told = tokio::select! {
+            _ = ticks.tick() => false,
+            () = hangups.next() => true,
+        };
+        if config.has_changed() || told {
+            reload(&origin, &current, &gateway);
+        }
+        if lockfile.has_changed() || told {
+            match Lock::load(&current.lockfile) {
+                Ok(lock) => gateway.set_lock(lock),
+                Err(error) => {
+                    tracing::error!(%error, "the lockfile cannot be used; the old one counts")
+                }
+            }
+        }
+    }
+}
+
+/// What a running server cannot change.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    lockfile: PathBuf,
+    allowed_commands: Vec<String>,
+    endpoints: Vec<crate::config::Endpoint>,
+}
+
+impl Standing {
+    pub(crate) fn of(config: &Config) -> Standing {
+        Standing {
+            lockfile: config.lockfile(),
+            allowed_commands: config.allowed_commands.clone(),
+            endpoints: config.endpoints.clone(),
+        }
+    }
+}
+
+fn reload(origin: &Origin, current: &Standing, gateway: &Gateway) {
+    let file = origin.file.as_deref();
+    match Config::load(origin.flags.clone(), file, &origin.environment) {
+        Ok(config) => {
+            if config.endpoints != current.endpoints
+                || config.allowed_commands != current.allowed_commands
+                || config.lockfile() != current.lockfile
+            {
+                tracing::warn!(
+                    "only upstreams change while the server runs; restart it for the rest"
+                );
+            }
+            tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
+            gateway.configure(config.upstreams);
+        }
+        Err(error) => {
+            tracing::error!(%error, "the new configuration cannot be used; the old one counts");
+        }
+    }
+}
+
+/// A file that is looked at now and then.
+struct Watched {
+    path: Option<PathBuf>,
+    seen: Option<Looks>,
+}
+
+/// What tells one version of a file from another.
+type Looks = (SystemTime, u64);
+
+impl Watched {
+    fn new(path: Option<PathBuf>) -> Watched {
+        let seen = path.as_deref().and_then(looks);
+        Watched { path, seen }
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let Some(path) = &self.path else { return false };
+        let now = looks(path);
+        let changed = now != self.seen;
+        self.seen = now;
+        changed
+    }
+}
+
+fn looks(path: &Path) -> Option<Looks> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// SIGHUP, where there is one.
+struct Hangups {
+    #[cfg(unix)]
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    fn catch() -> Hangups {
+        #[cfg(unix)]
+        return Hangups {
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
+        };
+        #[cfg(not(unix))]
+        Hangups {}
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal {
+            signal.recv().await;
+            return;
+        }
+        std::future::pending().await
+    }
+}
