@@ -44,10 +44,19 @@ def survives(server):
     return body
 
 
+async def own_program(report, program):
+    """What takes a server that this script may start and stop."""
+    stdio = StdioServerParameters(command=program, args=["--stdio"])
+    await report.connection("stdio", lambda: session(stdio_client(stdio)), common)
+    with restart.server(program) as (server, url):
+        await report.connection(
+            "restart", lambda: session(streamable_http_client(url)), survives(server)
+        )
+
+
 async def main():
     args = arguments.parse(__doc__)
     report = Report()
-    stdio = StdioServerParameters(command=args.stdio, args=["--stdio"])
     sse_url = args.url.removesuffix("/mcp") + "/sse"
 
     await report.connection("http", lambda: session(streamable_http_client(args.url)), common)
@@ -58,11 +67,8 @@ async def main():
         "cut", lambda: session(streamable_http_client(args.cut_url)), fixtures.comes_back
     )
     await report.connection("sse", lambda: session(sse_client(sse_url)), common)
-    await report.connection("stdio", lambda: session(stdio_client(stdio)), common)
-    with restart.server(args.stdio) as (server, url):
-        await report.connection(
-            "restart", lambda: session(streamable_http_client(url)), survives(server)
-        )
+    if args.stdio:
+        await own_program(report, args.stdio)
     report.finish()
 
 

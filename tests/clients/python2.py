@@ -50,7 +50,6 @@ async def listens(report, where, client):
 async def main():
     args = arguments.parse(__doc__)
     report = Report()
-    stdio = StdioServerParameters(command=args.stdio, args=["--stdio"])
     legacy = speaks("2025-11-25", fixtures.surface, fixtures.asks_the_user)
     modern = speaks("2026-07-28", fixtures.surface, asks_by_result, listens)
 
@@ -59,9 +58,11 @@ async def main():
     await report.connection("cut legacy", connect(args.cut_url, "legacy"), fixtures.comes_back)
     await report.connection("http modern", connect(args.url, "2026-07-28"), modern)
     await report.connection("http probing", connect(args.url, "auto"), modern)
-    await report.connection("stdio legacy", connect(stdio, "legacy"), legacy)
-    await report.connection("stdio modern", connect(stdio, "2026-07-28"), modern)
-    await report.connection("stdio probing", connect(stdio, "auto"), modern)
+    if args.stdio:
+        stdio = StdioServerParameters(command=args.stdio, args=["--stdio"])
+        await report.connection("stdio legacy", connect(stdio, "legacy"), legacy)
+        await report.connection("stdio modern", connect(stdio, "2026-07-28"), modern)
+        await report.connection("stdio probing", connect(stdio, "auto"), modern)
     report.finish()
 
 

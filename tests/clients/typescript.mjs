@@ -163,7 +163,10 @@ await connection('http', http(args.url), polls);
 await check('http: another client resumes with the token', handsOver);
 await connection('cut', http(args['cut-url']), comesBack);
 await connection('sse', new SSEClientTransport(sseUrl), surface);
-await connection('stdio', new StdioClientTransport({ command: args.stdio, args: ['--stdio'] }), surface);
+if (args.stdio) {
+  const transport = new StdioClientTransport({ command: args.stdio, args: ['--stdio'] });
+  await connection('stdio', transport, surface);
+}
 
 console.log(`${passed} passed, ${failed} failed`);
 // A client that is still reconnecting would keep the process alive.

@@ -1,7 +1,8 @@
 //! Real MCP clients against `everything`: the official Python and TypeScript SDKs.
 //!
 //! The checks are the scripts in `tests/clients`; each prints a line per check. Here they get a
-//! server, a proxy that cuts a connection once, and the SDK they need.
+//! server, a proxy that cuts a connection once, and the SDK they need. The step `gateway` runs the
+//! same scripts with the product in between.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::everything::{self, Everything};
+use crate::everything::{self, Everything, address_of};
 use crate::process::{self, Echo, Finished};
 use crate::proxy::CuttingProxy;
 use crate::tally::Tally;
@@ -24,30 +25,34 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(5 * 60);
 const CUT_AFTER: &[u8] = b"notifications/progress";
 
 /// A script and the program that runs it.
-struct Script {
-    name: String,
+pub(crate) struct Script {
+    pub(crate) name: String,
     interpreter: PathBuf,
     file: PathBuf,
 }
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
-    let scripts = [
-        python(workspace, versions::PYTHON_SDK_1, "python1.py")?,
-        python(workspace, versions::PYTHON_SDK_2, "python2.py")?,
-        typescript(workspace)?,
-    ];
+    let scripts = scripts(workspace)?;
     let program = everything::server(workspace)?;
     let mut server = Everything::start(workspace)?;
     let mut tally = Tally::default();
     for script in &scripts {
-        println!("{}:", script.name);
-        tally.absorb(&script.name, script.run(&server, &program)?);
+        tally.absorb(&script.name, script.against(&server.url, Some(&program))?);
         server.ensure_alive()?;
     }
     Ok(tally)
 }
 
-fn python(workspace: &Workspace, version: &str, file: &str) -> Result<Script> {
+/// One script per SDK, for any server that offers what `everything` does.
+pub(crate) fn scripts(workspace: &Workspace) -> Result<[Script; 3]> {
+    Ok([
+        python(workspace, versions::PYTHON_SDK_1, "python1.py")?,
+        python(workspace, versions::PYTHON_SDK_2, "python2.py")?,
+        typescript(workspace)?,
+    ])
+}
+
+pub(crate) fn python(workspace: &Workspace, version: &str, file: &str) -> Result<Script> {
     let interpreter = tools::python_sdk(workspace, version)?;
     let file = workspace.root().join("tests/clients").join(file);
     Ok(Script { name: format!("Python SDK {version}"), interpreter, file })
@@ -64,20 +69,36 @@ fn typescript(workspace: &Workspace) -> Result<Script> {
 }
 
 impl Script {
-    fn run(&self, server: &Everything, program: &Path) -> Result<Tally> {
-        let upstream = server.address()?;
+    /// Runs it against a server, directly and through the cutting proxy. With the server's program
+    /// it is also started over stdio and stopped under its clients.
+    pub(crate) fn against(&self, url: &str, program: Option<&Path>) -> Result<Tally> {
+        let upstream = address_of(url)?;
         let proxy = CuttingProxy::start(upstream, CUT_AFTER)?;
-        let cut_url = server.url.replace(&upstream.to_string(), &proxy.address().to_string());
-        let mut command = Command::new(&self.interpreter);
-        // Bytecode beside the scripts would litter the working tree.
-        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&self.file);
-        command.args(["--url", &server.url, "--cut-url", &cut_url, "--stdio"]).arg(program);
-        let finished = process::capture(&mut command, Echo::Hide, SCRIPT_LIMIT)?;
-        let mut tally = judge(&finished);
+        let cut_url = url.replace(&upstream.to_string(), &proxy.address().to_string());
+        let mut command = self.command();
+        command.args(["--url", url, "--cut-url", &cut_url]);
+        if let Some(program) = program {
+            command.arg("--stdio").arg(program);
+        }
+        let mut tally = self.run(&mut command)?;
         if !proxy.has_cut() {
             tally.fail("the proxy had nothing to cut, so resuming was not tested");
         }
-        println!("{}", shown(&finished, &tally));
+        Ok(tally)
+    }
+
+    /// A call of it that still lacks its arguments.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.interpreter);
+        // Bytecode beside the scripts would litter the working tree.
+        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&self.file);
+        command
+    }
+
+    pub(crate) fn run(&self, command: &mut Command) -> Result<Tally> {
+        let finished = process::capture(command, Echo::Hide, SCRIPT_LIMIT)?;
+        let tally = judge(&finished);
+        println!("{}:\n{}", self.name, shown(&finished, &tally));
         Ok(tally)
     }
 }

@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 
 mod verdict;
 
-use verdict::Verdict;
+pub(crate) use verdict::{Exception, Verdict};
 
 /// A leg is some fifty scenarios of at most 30 s; a healthy one ends within ten seconds.
 const LEG_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -105,7 +105,7 @@ fn server_legs(suite: &Suite<'_>, tally: &mut Tally) -> Result<()> {
     for leg in SERVER_LEGS {
         let mut command = suite.command("server");
         command.args(["--url", &server.url]).args(leg.args);
-        let verdict = suite.run(&mut command, leg.name, |dir| Verdict::read(dir, "server-"))?;
+        let verdict = suite.run(&mut command, leg.name, Verdict::of_server)?;
         verdict.expect_scenarios(leg.name, leg.n_scenarios, tally);
         server.ensure_alive()?;
     }
@@ -125,27 +125,27 @@ fn client_legs(suite: &Suite<'_>, tally: &mut Tally) -> Result<()> {
 }
 
 /// The installed suite.
-struct Suite<'a> {
+pub(crate) struct Suite<'a> {
     workspace: &'a Workspace,
     node: PathBuf,
     entry: PathBuf,
 }
 
 impl<'a> Suite<'a> {
-    fn install(workspace: &'a Workspace) -> Result<Self> {
+    pub(crate) fn install(workspace: &'a Workspace) -> Result<Self> {
         let node = tools::node(workspace)?;
         let entry = tools::conformance(workspace)?;
         Ok(Self { workspace, node, entry })
     }
 
-    fn command(&self, leg: &str) -> Command {
+    pub(crate) fn command(&self, leg: &str) -> Command {
         let mut command = Command::new(&self.node);
         command.arg(&self.entry).arg(leg);
         command
     }
 
     /// Runs one call into a fresh folder, keeps its log there, and reads the checks.
-    fn run(
+    pub(crate) fn run(
         &self,
         command: &mut Command,
         name: &str,

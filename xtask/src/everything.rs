@@ -1,9 +1,9 @@
-//! The fixture server `everything` and the conformance client: built once, in release mode, and
-//! started for the steps that talk to them from outside.
+//! The fixture server `everything`, the conformance client and `lyceum` itself: built once, in
+//! release mode, for the steps that talk to them from outside. Starts the fixture server.
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use crate::workspace::Workspace;
 const OTHER_SERVER: &str = "LYCEUM_EVERYTHING";
 /// The same for the conformance client.
 const OTHER_CLIENT: &str = "LYCEUM_CONFORMANCE_CLIENT";
+/// The same for the product, e.g. one built without the wait for optimized code.
+const OTHER_LYCEUM: &str = "LYCEUM_PROGRAM";
 
 /// Named in every release build, because cargo unifies features over the named packages:
 /// dependencies are then built once.
@@ -35,9 +37,9 @@ pub(crate) struct Everything {
     _data: DataDir,
 }
 
-/// A folder of the server's own, removed when dropped.
+/// A folder of a server's own, removed when dropped.
 #[derive(Debug)]
-struct DataDir(PathBuf);
+pub(crate) struct DataDir(PathBuf);
 
 /// Builds what the outside steps need, so that their own durations say something.
 pub(crate) fn build(workspace: &Workspace) -> Result<Tally> {
@@ -47,25 +49,30 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Tally> {
 
 /// The program `everything`.
 pub(crate) fn server(workspace: &Workspace) -> Result<PathBuf> {
-    example(workspace, "everything", OTHER_SERVER)
+    program(workspace, "examples/everything", OTHER_SERVER)
 }
 
 /// The program the suite's client scenarios run.
 pub(crate) fn client(workspace: &Workspace) -> Result<PathBuf> {
-    example(workspace, "conformance_client", OTHER_CLIENT)
+    program(workspace, "examples/conformance_client", OTHER_CLIENT)
+}
+
+/// The product.
+pub(crate) fn lyceum(workspace: &Workspace) -> Result<PathBuf> {
+    program(workspace, "lyceum", OTHER_LYCEUM)
 }
 
 /// Built anew unless fresh, so that `--only` never tests yesterday's program.
-fn example(workspace: &Workspace, name: &str, other: &str) -> Result<PathBuf> {
+fn program(workspace: &Workspace, name: &str, other: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(other) {
         return Ok(path.into());
     }
     process::run(build_command(workspace).arg("--quiet"))?;
-    Ok(workspace.target().join("release/examples").join(name))
+    Ok(workspace.target().join("release").join(name))
 }
 
 fn build_command(workspace: &Workspace) -> Command {
-    let mut command = workspace.cargo(["build", "--release"]);
+    let mut command = workspace.cargo(["build", "--release", "--bin", "lyceum"]);
     command.args(["--example", "everything", "--example", "conformance_client"]).args(PACKAGES);
     command
 }
@@ -73,19 +80,21 @@ fn build_command(workspace: &Workspace) -> Command {
 impl Everything {
     /// Starts it on a free port with a data directory of its own.
     pub(crate) fn start(workspace: &Workspace) -> Result<Self> {
+        Self::start_with(workspace, &server(workspace)?, &[])
+    }
+
+    /// The same with this build of it and more flags.
+    pub(crate) fn start_with(
+        workspace: &Workspace,
+        program: &Path,
+        flags: &[&str],
+    ) -> Result<Self> {
         let data = DataDir::create(workspace)?;
-        let mut command = Command::new(server(workspace)?);
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(&data.0);
+        let mut command = Command::new(program);
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(flags);
         let process = Guarded::spawn(&mut command)?;
         let url = process.wait_for(START_LIMIT, url_in)?;
         Ok(Self { url, process, _data: data })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> Result<SocketAddr> {
-        let rest = self.url.strip_prefix("http://").unwrap_or(&self.url);
-        let authority = rest.split('/').next().unwrap_or(rest);
-        authority.parse().with_context(|| format!("the URL {} has no address", self.url))
     }
 
     /// Fails when it has ended, with what it wrote.
@@ -95,7 +104,11 @@ impl Everything {
 }
 
 impl DataDir {
-    fn create(workspace: &Workspace) -> Result<Self> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn create(workspace: &Workspace) -> Result<Self> {
         static CREATED: AtomicUsize = AtomicUsize::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let path = workspace.target().join(format!("tmp/data-{}-{number}", std::process::id()));
@@ -111,8 +124,15 @@ impl Drop for DataDir {
     }
 }
 
-/// The MCP endpoint named in a line the server prints when it listens.
-fn url_in(line: &str) -> Option<String> {
+/// The address in an MCP endpoint's URL.
+pub(crate) fn address_of(url: &str) -> Result<SocketAddr> {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let authority = rest.split('/').next().unwrap_or(rest);
+    authority.parse().with_context(|| format!("the URL {url} has no address"))
+}
+
+/// The MCP endpoint named in a line a server prints when it listens.
+pub(crate) fn url_in(line: &str) -> Option<String> {
     let from = line.find("http://127.0.0.1:")?;
     let is_end = |c: char| !(c.is_ascii_alphanumeric() || "/:.-_".contains(c));
     let url = line[from..].split(is_end).next()?.trim_end_matches('.');

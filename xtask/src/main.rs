@@ -10,6 +10,7 @@ mod clients;
 mod conformance;
 mod everything;
 mod fuzz;
+mod gateway;
 mod nginx;
 mod process;
 mod proxy;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::everything::Everything;
+use crate::everything::{Everything, address_of};
 use crate::process::Guarded;
 use crate::stopwatch::Stopwatch;
 use crate::tally::Tally;
@@ -41,7 +41,7 @@ const MODERN_HEADERS: &str = "MCP-Protocol-Version: 2026-07-28\r\n\
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     let package = tools::nginx(workspace)?;
     let server = Everything::start(workspace)?;
-    let nginx = Nginx::start(workspace, &package, server.address()?)?;
+    let nginx = Nginx::start(workspace, &package, address_of(&server.url)?)?;
 
     let mut tally = Tally::default();
     let mut check =

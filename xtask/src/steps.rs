@@ -11,6 +11,7 @@ use crate::clients;
 use crate::conformance;
 use crate::everything;
 use crate::fuzz;
+use crate::gateway;
 use crate::nginx;
 use crate::stopwatch::{Stopwatch, human};
 use crate::tally::Tally;
@@ -32,10 +33,15 @@ const STEPS: &[Step] = &[
     Step { name: "features", about: "libraries with fewer features", run: checks::features },
     Step { name: "doc", about: "rustdoc, every warning an error", run: checks::doc },
     Step { name: "unit", about: "unit, integration and documentation tests", run: checks::unit },
-    Step { name: "release", about: "release build of the fixture server", run: everything::build },
+    Step {
+        name: "release",
+        about: "release build of what is tested from outside",
+        run: everything::build,
+    },
     Step { name: "isolation", about: "tests that need optimized code", run: checks::release },
     Step { name: "conformance", about: "the official suite, both legs", run: conformance::run },
     Step { name: "clients", about: "the official SDKs as clients", run: clients::run },
+    Step { name: "gateway", about: "both of these through the gateway", run: gateway::run },
     Step { name: "nginx", about: "streaming through a stock reverse proxy", run: nginx::run },
     Step { name: "fuzz", about: "a short run of every fuzz target", run: fuzz::briefly },
 ];

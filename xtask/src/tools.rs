@@ -1,4 +1,5 @@
-//! Installs the foreign tools of the test run: Node, the conformance suite, the official SDKs.
+//! Installs the foreign tools of the test run: Node, the conformance suite, the official SDKs, the
+//! reference server.
 //!
 //! They go below `target/tools`, once per version, by ordinary npm, pip, apt and cargo calls with
 //! package names. Nothing outside the target directory changes, except that a missing npm or Python
@@ -56,6 +57,13 @@ pub(crate) fn typescript_sdk(workspace: &Workspace) -> Result<PathBuf> {
     let packages =
         [("@modelcontextprotocol/sdk", versions::TYPESCRIPT_SDK), ("zod", versions::ZOD)];
     npm(workspace, "typescript-sdk", &packages)
+}
+
+/// The entry file of the reference server, to be run by [`node`].
+pub(crate) fn reference_server(workspace: &Workspace) -> Result<PathBuf> {
+    let package = "@modelcontextprotocol/server-everything";
+    let dir = npm(workspace, "reference-server", &[(package, versions::REFERENCE_SERVER)])?;
+    Ok(dir.join("node_modules").join(package).join("dist/index.js"))
 }
 
 /// The interpreter of a virtual environment that has this version of the Python SDK.

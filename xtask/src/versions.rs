@@ -5,7 +5,7 @@
 /// The test runner, crate `cargo-nextest`; only built when the machine has none.
 pub(crate) const NEXTEST: &str = "0.9.143";
 
-/// Runs the conformance suite and the TypeScript client; the suite needs 22, Debian has 20.
+/// Runs the conformance suite, the TypeScript client and the reference server; the suite needs 22, Debian has 20.
 pub(crate) const NODE: &str = "22.23.3";
 
 /// The official suite, npm package `@modelcontextprotocol/conformance`.
@@ -22,3 +22,6 @@ pub(crate) const PYTHON_SDK_1: &str = "1.30.0";
 
 /// The newest Python SDK.
 pub(crate) const PYTHON_SDK_2: &str = "2.3.0";
+
+/// A server of other people, npm package `@modelcontextprotocol/server-everything`.
+pub(crate) const REFERENCE_SERVER: &str = "2026.8.31";

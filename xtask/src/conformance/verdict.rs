@@ -23,23 +23,39 @@ const TIMESTAMP_LENGTH: usize = 25;
 
 /// The outcome of one scenario.
 #[derive(Debug, PartialEq)]
-pub(super) struct Scenario {
+struct Scenario {
     name: String,
     n_passed: usize,
     failures: Vec<String>,
     warnings: Vec<String>,
     skipped: bool,
+    /// It, or a part of it, cannot apply; what is left of it counts as no pass.
+    excepted: bool,
+}
+
+/// A scenario that cannot apply to what is tested, or some of its checks.
+#[derive(Debug)]
+pub(crate) struct Exception {
+    pub(crate) scenario: &'static str,
+    /// The checks that cannot pass, by their ids; the others must. Empty: the whole scenario.
+    pub(crate) checks: &'static [&'static str],
+    pub(crate) reason: &'static str,
 }
 
 /// The outcome of one call of the suite.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     scenarios: Vec<Scenario>,
     /// What was wrong apart from the checks.
-    complaint: Option<String>,
+    complaints: Vec<String>,
 }
 
 impl Verdict {
+    /// What the suite found about a server.
+    pub(crate) fn of_server(dir: &Path) -> Result<Self> {
+        Self::read(dir, "server-")
+    }
+
     /// Reads every `checks.json` below `dir`; `prefix` is what the suite puts before the name.
     pub(super) fn read(dir: &Path, prefix: &str) -> Result<Self> {
         let mut scenarios = Vec::new();
@@ -55,7 +71,7 @@ impl Verdict {
             let context = || format!("reading {}", file.display());
             scenarios.push(Scenario::parse(name, &text).with_context(context)?);
         }
-        Ok(Self { scenarios, complaint: None })
+        Ok(Self { scenarios, complaints: Vec::new() })
     }
 
     /// The same without the scenarios of these names.
@@ -64,19 +80,35 @@ impl Verdict {
         self
     }
 
+    /// The same with the failures taken away that an exception explains. An exception that explains
+    /// nothing is a failure itself, so that a list of them stays true.
+    pub(crate) fn except(mut self, exceptions: &[Exception]) -> Self {
+        for exception in exceptions {
+            let name = exception.scenario;
+            match self.scenarios.iter_mut().find(|one| one.name == name) {
+                Some(scenario) => scenario.except(exception),
+                None => self.complaints.push(format!("{name} did not run, but is excepted")),
+            }
+        }
+        self
+    }
+
+    /// Whether the suite itself should have been content.
     pub(super) fn is_clean(&self) -> bool {
-        !self.scenarios.is_empty() && self.scenarios.iter().all(|one| one.failures.is_empty())
+        let is_clean = |one: &Scenario| one.failures.is_empty() && !one.excepted;
+        !self.scenarios.is_empty() && self.scenarios.iter().all(is_clean)
     }
 
     pub(super) fn complain(&mut self, complaint: String) {
-        self.complaint = Some(complaint);
+        self.complaints.push(complaint);
     }
 
     pub(super) fn summary(&self) -> String {
         let sum = |count: fn(&Scenario) -> usize| self.scenarios.iter().map(count).sum::<usize>();
         format!(
-            "{} scenarios, {} checks passed, {} failed, {} warnings",
+            "{} scenarios, {} of them with exceptions, {} checks passed, {} failed, {} warnings",
             self.scenarios.len(),
+            sum(|one| usize::from(one.excepted)),
             sum(|one| one.n_passed),
             sum(|one| one.failures.len()),
             sum(|one| one.warnings.len())
@@ -84,12 +116,12 @@ impl Verdict {
     }
 
     /// Adds each scenario to the tally and holds their number against what a full run has.
-    pub(super) fn expect_scenarios(&self, run: &str, n_expected: usize, tally: &mut Tally) {
+    pub(crate) fn expect_scenarios(&self, run: &str, n_expected: usize, tally: &mut Tally) {
         let n_found = self.scenarios.len();
         if n_found != n_expected {
             tally.fail(format!("{run}: {n_found} scenarios ran, not {n_expected}"));
         }
-        if let Some(complaint) = &self.complaint {
+        for complaint in &self.complaints {
             tally.fail(format!("{run}: {complaint}"));
         }
         for scenario in &self.scenarios {
@@ -100,9 +132,8 @@ impl Verdict {
             for warning in &scenario.warnings {
                 tally.warn(format!("{run} {name}: {warning}"));
             }
-            let passed =
-                scenario.failures.is_empty() && !scenario.skipped && self.complaint.is_none();
-            tally.passed += usize::from(passed);
+            let counts = !scenario.skipped && !scenario.excepted && self.complaints.is_empty();
+            tally.passed += usize::from(counts && scenario.failures.is_empty());
         }
     }
 }
@@ -130,6 +161,7 @@ impl Scenario {
             failures: Vec::new(),
             warnings: Vec::new(),
             skipped: false,
+            excepted: false,
         };
         let may_be_skipped = MAY_BE_SKIPPED.contains(&name);
         let checks: Vec<Value> = serde_json::from_str(text)?;
@@ -148,6 +180,29 @@ impl Scenario {
             scenario.failures.push("no check ran".to_owned());
         }
         Ok(scenario)
+    }
+
+    fn except(&mut self, exception: &Exception) {
+        self.excepted = true;
+        let mut stale = Vec::new();
+        if exception.checks.is_empty() {
+            if self.failures.is_empty() {
+                stale.push("it passes".to_owned());
+            }
+            self.failures.clear();
+        }
+        for check in exception.checks {
+            let is_other = |line: &String| line.split_once(": ").is_none_or(|(id, _)| id != *check);
+            let n_before = self.failures.len() + self.warnings.len();
+            self.failures.retain(is_other);
+            self.warnings.retain(is_other);
+            if self.failures.len() + self.warnings.len() == n_before {
+                stale.push(format!("{check} passes"));
+            }
+        }
+        let reason = exception.reason;
+        let told = stale.iter().map(|what| format!("{what} although it cannot apply: {reason}"));
+        self.failures.extend(told);
     }
 }
 
@@ -176,8 +231,10 @@ mod tests {
             .map(|status| serde_json::json!({"id": "c", "status": status, "errorMessage": "why"}))
             .collect();
         let text = serde_json::to_string(&checks).unwrap();
-        let verdict =
-            Verdict { scenarios: vec![Scenario::parse(name, &text).unwrap()], complaint: None };
+        let verdict = Verdict {
+            scenarios: vec![Scenario::parse(name, &text).unwrap()],
+            complaints: Vec::new(),
+        };
         let mut tally = Tally::default();
         verdict.expect_scenarios("run", 1, &mut tally);
         let found = (tally.passed, tally.failed.len(), tally.warnings.len());
@@ -203,10 +260,39 @@ mod tests {
         check("tasks-status-notifications", &["SKIPPED"], 0, 0, 0);
     }
 
+    /// What is left of a scenario with these failed checks under one exception.
+    fn excepted(failed: &[&str], scenario: &'static str, checks: &'static [&'static str]) -> Tally {
+        let mut ping = Scenario::parse("ping", r#"[{"id":"c","status":"SUCCESS"}]"#).unwrap();
+        ping.failures = failed.iter().map(|id| format!("{id}: why")).collect();
+        let exception = Exception { scenario, checks, reason: "it is old" };
+        let verdict = Verdict { scenarios: vec![ping], complaints: Vec::new() };
+        let mut tally = Tally::default();
+        verdict.except(&[exception]).expect_scenarios("run", 1, &mut tally);
+        assert_eq!(tally.passed, 0, "what is excepted is no pass");
+        tally
+    }
+
+    #[test]
+    fn an_exception_explains_only_what_it_names() {
+        assert!(excepted(&["a", "b"], "ping", &[]).failed.is_empty());
+        assert!(excepted(&["a", "b"], "ping", &["a", "b"]).failed.is_empty());
+        assert_eq!(excepted(&["a", "b"], "ping", &["a"]).failed, ["run ping: b: why"]);
+    }
+
+    #[test]
+    fn an_exception_that_explains_nothing_fails() {
+        let stale = "although it cannot apply: it is old";
+        assert_eq!(excepted(&[], "ping", &[]).failed, [format!("run ping: it passes {stale}")]);
+        let half = excepted(&["a"], "ping", &["a", "b"]);
+        assert_eq!(half.failed, [format!("run ping: b passes {stale}")]);
+        let gone = excepted(&[], "pong", &[]);
+        assert_eq!(gone.failed, ["run: pong did not run, but is excepted"]);
+    }
+
     #[test]
     fn a_shorter_run_fails() {
         let mut tally = Tally::default();
-        Verdict { scenarios: Vec::new(), complaint: None }.expect_scenarios(
+        Verdict { scenarios: Vec::new(), complaints: Vec::new() }.expect_scenarios(
             "2025-11-25",
             33,
             &mut tally,
