@@ -18,6 +18,19 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A server in a child process is reached over its input and output, with the same API:
+//!
+//! ```no_run
+//! # use lyceum_http::client::{Client, ClientError};
+//! # async fn example(
+//! #     stdout: impl tokio::io::AsyncRead + Send + Unpin + 'static,
+//! #     stdin: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
+//! # ) -> Result<(), ClientError> {
+//! let server = Client::builder("").name("example", "1.0").connect_over(stdout, stdin).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod builder;
 mod call;

@@ -8,10 +8,10 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of one JSON answer.
     pub body: usize,
-    /// Bytes of one server-sent event.
+    /// Bytes of one server-sent event, or of one line.
     pub event: usize,
     /// How long a call may hear nothing from the server (messages count, keep-alive comments do
-    /// not) while no handler of ours is at work.
+    /// not) while no handler of ours is at work; and how long a server may take no lines.
     pub silence: Duration,
     /// How long the first probe of a server may take before it is taken for an old one.
     pub probe: Duration,
@@ -21,7 +21,7 @@ pub struct Limits {
     pub server_requests: usize,
     /// Attempts in a row to resume a broken stream that bring nothing new.
     pub resumes: u32,
-    /// Calls waiting for an answer at once (HTTP+SSE, where all answers share a stream).
+    /// Calls and subscriptions waiting at once, where all answers share a stream (lines, HTTP+SSE).
     pub pending: usize,
     /// Pages of one listing.
     pub pages: usize,

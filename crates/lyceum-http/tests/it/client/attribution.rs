@@ -3,7 +3,7 @@
 use lyceum_http::client::{CallOptions, Peer, Transport};
 
 use super::pipe::{Pipe, client, meet};
-use super::script::{Script, Then, events, status};
+use super::script::{Scene, Script, Then, events, legacy, status};
 use super::{Echo, Named};
 
 /// A call in the background that is made for `caller` and has a handler of this name.
@@ -130,6 +130,27 @@ async fn http_sse_follows_the_same_rule() {
     let client = super::client(&script).transport(Transport::HttpSse);
     let client = client.handler(Named("client", own.clone())).build().unwrap();
     let peer = client.connect().await.unwrap();
+    let (_, first) = call(&peer, Some(1), "first");
+    script.wait_for_request(r#""by":"first""#).await;
+    let (_, second) = call(&peer, Some(2), "second");
+    script.wait_for_request(r#""by":"client""#).await;
+    first.abort();
+    second.abort();
+}
+
+#[tokio::test]
+async fn the_standing_stream_follows_the_same_rule() {
+    let ask = "data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"roots/list\"}\n\n";
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([
+        events("GET", ":\n\n", Then::Stay),
+        Scene::new("tools/call", "", Then::Stay).and_say(ask),
+        status("\"by\":\"first\"", 202),
+        Scene::new("tools/call", "", Then::Stay).and_say(ask),
+        status("\"by\":\"client\"", 202),
+    ]);
+    let client = super::client(&script).handler(Named("client", Echo::default()));
+    let peer = client.build().unwrap().connect().await.unwrap();
     let (_, first) = call(&peer, Some(1), "first");
     script.wait_for_request(r#""by":"first""#).await;
     let (_, second) = call(&peer, Some(2), "second");
