@@ -97,11 +97,11 @@ impl Connection {
         }
     }
 
-    /// Why it ended, once it has.
-    pub(crate) async fn farewell(&self) -> String {
+    /// Why it ended: a process has its own reasons, otherwise it is what was noticed.
+    pub(crate) async fn farewell(&self, noticed: &str) -> String {
         match &self.child {
             Some(child) => child.stop().await.to_string(),
-            None => "the connection was lost".to_owned(),
+            None => noticed.to_owned(),
         }
     }
 

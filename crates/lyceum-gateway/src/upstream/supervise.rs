@@ -107,7 +107,9 @@ async fn attend(
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = connection.peer.closed() => return Ended::Lost(connection.farewell().await),
+            () = connection.peer.closed() => {
+                return Ended::Lost(connection.farewell("the connection was lost").await);
+            },
             () = upstream.news.arrived() => {
                 sleep(GATHER).await;
                 let news = upstream.news.take();
@@ -121,7 +123,7 @@ async fn attend(
             () = upstream.suspected.notified() => {
                 match probe(connection).await {
                     Ok(()) => upstream.cleared(connection),
-                    Err(reason) => return Ended::Lost(reason),
+                    Err(reason) => return Ended::Lost(connection.farewell(&reason).await),
                 }
             }
             _ = tick.tick() => {

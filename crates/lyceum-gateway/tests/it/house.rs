@@ -14,9 +14,10 @@ use lyceum_http::client::{
 };
 use lyceum_http::{Endpoint, Handler, ServeOptions, Site, serve};
 use lyceum_server::Server;
-use lyceum_testkit::Server as Running;
+use lyceum_testkit::{Server as Running, Shutdown};
 use lyceum_wire::{Revision, RevisionSet, RpcError};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::fixture;
 
@@ -95,7 +96,10 @@ pub(crate) fn setting() -> Setting {
     Setting {
         name: "gateway".to_owned(),
         version: "1".to_owned(),
-        allowed_commands: Arc::new(AllowedCommands::new([upstream_program().to_str().unwrap()])),
+        allowed_commands: Arc::new(AllowedCommands::new([
+            upstream_program().to_str().unwrap(),
+            "false",
+        ])),
         stack: stack::stack(),
         tokens: TokenStore::in_memory(),
     }
@@ -103,13 +107,20 @@ pub(crate) fn setting() -> Setting {
 
 /// Serves a handler at `/mcp`, and over HTTP+SSE at `/sse`.
 pub(crate) async fn serve_handler(handler: impl Handler, served: RevisionSet) -> Running {
+    Running::start(|listener, shutdown| serve_on(listener, handler, served, shutdown)).await
+}
+
+pub(crate) async fn serve_on(
+    listener: TcpListener,
+    handler: impl Handler,
+    served: RevisionSet,
+    shutdown: Shutdown,
+) {
     let endpoint = Endpoint::builder("/mcp", handler).revisions(served).build().unwrap();
-    Running::start(|listener, shutdown| async move {
-        let http_sse = endpoint.http_sse("/messages");
-        let site = Site::new().endpoint(endpoint).http_sse("/sse", http_sse);
-        serve(listener, site, ServeOptions::default(), shutdown).await.unwrap();
-    })
-    .await
+    let http_sse = endpoint.http_sse("/messages");
+    let site = Site::new().endpoint(endpoint).http_sse("/sse", http_sse);
+    let options = ServeOptions { drain: Duration::from_millis(50), ..ServeOptions::default() };
+    serve(listener, site, options, shutdown).await.unwrap();
 }
 
 pub(crate) fn own_server() -> Server {
@@ -124,12 +135,19 @@ impl House {
     }
 
     pub(crate) async fn with(configs: Vec<UpstreamConfig>, upstream: Option<Running>) -> House {
+        let house = House { _upstream: upstream, ..House::unsettled(configs).await };
+        let settled = house.gateway.settled(Duration::from_secs(20)).await;
+        assert!(settled, "{:?}", house.gateway.health());
+        house
+    }
+
+    /// A gateway whose upstreams may never be reached.
+    pub(crate) async fn unsettled(configs: Vec<UpstreamConfig>) -> House {
         let gateway = Gateway::new(setting());
         gateway.configure(configs);
         let door = gateway.door(own_server(), Arc::new(|_: &str| true));
-        assert!(gateway.settled(Duration::from_secs(20)).await, "{:?}", gateway.health());
         let front = serve_handler(door, RevisionSet::ALL).await;
-        House { gateway, front, _upstream: upstream }
+        House { gateway, front, _upstream: None }
     }
 
     /// A client of exactly this revision.

@@ -4,6 +4,7 @@
 mod bridge;
 #[path = "../../examples/upstream/fixture.rs"]
 mod fixture;
+mod healing;
 mod house;
 mod matrix;
 mod mirror;

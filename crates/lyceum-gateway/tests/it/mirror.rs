@@ -82,6 +82,11 @@ fn json(body: &str) -> String {
     )
 }
 
+/// The body of the next request on a connection that carries one at a time.
+pub(crate) async fn body(stream: &mut TcpStream) -> Option<bytes::Bytes> {
+    request(stream, &mut Vec::new()).await.map(|(_, body)| body.into())
+}
+
 async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
     loop {
         let text = String::from_utf8_lossy(buffer).into_owned();
