@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::body::Incoming;
 use lyceum_gateway::Gateway;
-use lyceum_http::{Endpoint, Sealer, ServeOptions, Site, serve};
+use lyceum_http::{Endpoint, Sealer, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -137,7 +137,7 @@ impl App {
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
         let Self { listener, config, doors, gateway, rest, background, indexer, .. } = self;
-        let options = ServeOptions { drain: config.drain, ..ServeOptions::default() };
+        let options = config.connections.clone();
         let stop = async {
             shutdown.await;
             for Door { endpoint, server, .. } in &doors {

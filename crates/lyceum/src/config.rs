@@ -8,10 +8,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lyceum_gateway::UpstreamConfig;
-use lyceum_http::Limits;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
+use lyceum_http::{Limits, ServeOptions};
 use lyceum_kb::Policy;
-use tokio::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 mod document;
@@ -68,7 +67,7 @@ pub(crate) struct Config {
     /// Programs that may be started as upstreams; all if it is empty.
     pub(crate) allowed_commands: Vec<String>,
     pub(crate) limits: Limits,
-    pub(crate) drain: Duration,
+    pub(crate) connections: ServeOptions,
 }
 
 impl Config {
@@ -96,7 +95,7 @@ impl Config {
             public: is_public(listen.value.0),
             environment,
         };
-        let (limits, drain) = limits::check(settings.limits);
+        let (limits, connections) = limits::check(settings.limits);
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
             data: data(settings.data, environment)?,
@@ -117,7 +116,7 @@ impl Config {
                 .unwrap_or_default(),
             listen,
             limits,
-            drain,
+            connections,
         })
     }
 

@@ -1,14 +1,14 @@
 //! The limits as the transport wants them.
 
-use lyceum_http::Limits;
+use lyceum_http::{Limits, ServeOptions};
 use tokio::time::Duration;
 
 use crate::config::given::Given;
 use crate::config::required;
 use crate::config::settings::{LimitSettings, Positive};
 
-/// The transport's limits, and how long a drain may take.
-pub(crate) fn check(settings: LimitSettings) -> (Limits, Duration) {
+/// The limits of endpoints, and those of connections.
+pub(crate) fn check(settings: LimitSettings) -> (Limits, ServeOptions) {
     let limits = Limits {
         body_bytes: count(settings.body_bytes),
         body_idle: seconds(settings.body_idle_seconds),
@@ -16,14 +16,21 @@ pub(crate) fn check(settings: LimitSettings) -> (Limits, Duration) {
         stream_bytes: count(settings.stream_bytes),
         replay_bytes: count(settings.replay_bytes),
         sessions: count(settings.sessions),
+        sessions_per_principal: count(settings.sessions_per_principal),
         streams_per_session: count(settings.streams_per_session),
         session_idle: seconds(settings.session_idle_seconds),
         session_lifetime: seconds(settings.session_lifetime_seconds),
         keep_alive: seconds(settings.keep_alive_seconds),
+        calls_per_principal: count(settings.calls_per_principal),
         question: seconds(settings.question_seconds),
         ..Limits::default()
     };
-    (limits, seconds(settings.drain_seconds))
+    let connections = ServeOptions {
+        idle: seconds(settings.connection_idle_seconds),
+        drain: seconds(settings.drain_seconds),
+        ..ServeOptions::default()
+    };
+    (limits, connections)
 }
 
 fn count(setting: Option<Given<Positive>>) -> usize {

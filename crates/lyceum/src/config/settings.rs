@@ -354,7 +354,9 @@ pub(crate) struct LimitSettings {
     pub(crate) replay_bytes: Option<Given<Positive>>,
     /// Legacy sessions with live state; a further one is refused (503).
     pub(crate) sessions: Option<Given<Positive>>,
-    /// Streams of one legacy session; a further one is refused (429).
+    /// Legacy sessions with live state of one authenticated caller; a further one is refused (429).
+    pub(crate) sessions_per_principal: Option<Given<Positive>>,
+    /// Streams one legacy session can come back to; beyond, the oldest finished one is forgotten.
     pub(crate) streams_per_session: Option<Given<Positive>>,
     /// Seconds an idle session's live state is kept.
     pub(crate) session_idle_seconds: Option<Given<Positive>>,
@@ -362,8 +364,12 @@ pub(crate) struct LimitSettings {
     pub(crate) session_lifetime_seconds: Option<Given<Positive>>,
     /// Seconds of silence on a stream after which a comment is sent.
     pub(crate) keep_alive_seconds: Option<Given<Positive>>,
+    /// Calls of one authenticated caller that may take time at once; a further one is refused (429).
+    pub(crate) calls_per_principal: Option<Given<Positive>>,
     /// Seconds a client may take to answer a question of the server.
     pub(crate) question_seconds: Option<Given<Positive>>,
+    /// Seconds a connection may wait for its next request before it is closed.
+    pub(crate) connection_idle_seconds: Option<Given<Positive>>,
     /// Seconds running calls get to finish when the server is told to stop.
     pub(crate) drain_seconds: Option<Given<Positive>>,
 }
@@ -375,10 +381,13 @@ layer!(LimitSettings {
     stream_bytes,
     replay_bytes,
     sessions,
+    sessions_per_principal,
     streams_per_session,
     session_idle_seconds,
     session_lifetime_seconds,
     keep_alive_seconds,
+    calls_per_principal,
     question_seconds,
+    connection_idle_seconds,
     drain_seconds,
 });

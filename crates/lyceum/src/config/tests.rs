@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use lyceum_http::dialect::Dialect;
 
+use tokio::time::Duration;
+
 use super::*;
 use crate::cli::Cli;
 
@@ -303,6 +305,9 @@ fn nothing_set_serves_mcp_to_every_client_on_loopback() {
     assert_eq!(config.limits.body_bytes, 16 << 20);
     assert_eq!(config.limits.session_lifetime, limits.session_lifetime);
     assert_eq!(config.limits.replay_bytes, limits.replay_bytes);
+    assert_eq!(config.limits.sessions_per_principal, limits.sessions_per_principal);
+    assert_eq!(config.limits.calls_per_principal, limits.calls_per_principal);
+    assert_eq!(config.connections.idle, ServeOptions::default().idle);
 }
 
 #[test]
@@ -329,6 +334,9 @@ fn every_setting_has_a_variable() {
         ("LYCEUM_ORIGINS", "https://app.example.org"),
         ("LYCEUM_ENDPOINT", "[{ path = \"/a\", tools = [\"x*\"] }, { path = \"/b\" }]"),
         ("LYCEUM_LIMITS_DRAIN_SECONDS", "3"),
+        ("LYCEUM_LIMITS_CONNECTION_IDLE_SECONDS", "4"),
+        ("LYCEUM_LIMITS_SESSIONS_PER_PRINCIPAL", "5"),
+        ("LYCEUM_LIMITS_CALLS_PER_PRINCIPAL", "6"),
         ("LYCEUM_I_KNOW_UNAUTHENTICATED", "true"),
     ];
     let config = load("", &variables, &[]).unwrap();
@@ -336,7 +344,10 @@ fn every_setting_has_a_variable() {
     assert_eq!(config.endpoints[0].dialect, Dialect::Knox);
     assert!(config.endpoints[0].offers("xylophone") && !config.endpoints[0].offers("echo"));
     assert!(config.endpoints[1].offers("echo"));
-    assert_eq!(config.drain, Duration::from_secs(3));
+    let ServeOptions { drain, idle, .. } = config.connections;
+    assert_eq!((drain, idle), (Duration::from_secs(3), Duration::from_secs(4)));
+    let Limits { sessions_per_principal, calls_per_principal, .. } = config.limits;
+    assert_eq!((sessions_per_principal, calls_per_principal), (5, 6));
     let known: Vec<String> = keys::keys().iter().map(keys::Key::variable).collect();
     for (name, _) in variables {
         assert!(known.iter().any(|known| known == name), "{name} is not in the reference");
