@@ -43,10 +43,12 @@ pub(crate) struct Cli {
     /// Our program, for the knowledge base.
     #[arg(long, value_name = "PATH", default_value = "target/release/lyceum")]
     pub(crate) knowledge_base: PathBuf,
-    /// Documents in the knowledge base (may be given again) [default: 10000 and 100000, quick: 10000].
+    /// Documents in the knowledge base, 2.5 chunks each (may be given again) [default: 10000, 40000 and
+    /// 100000, quick: 10000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     documents: Vec<u32>,
-    /// Keep the knowledge bases in this directory, and use those that are there.
+    /// Keep the knowledge bases in this directory, as they were before anything was measured, and use copies
+    /// of those that are there.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -125,7 +127,7 @@ impl Cli {
     pub(crate) fn documents(&self) -> Vec<usize> {
         match &self.documents[..] {
             [] if self.quick => vec![10_000],
-            [] => vec![10_000, 100_000],
+            [] => vec![10_000, 40_000, 100_000],
             given => given.iter().map(|n| *n as usize).collect(),
         }
     }

@@ -34,8 +34,8 @@ pub(super) struct Library {
     binary: PathBuf,
     data: PathBuf,
     documents: usize,
-    /// Deleted with this, unless the documents are to be kept.
-    _scratch: Option<TempDir>,
+    /// Holds what the server works on, and is deleted with this.
+    _scratch: TempDir,
 }
 
 impl Library {
@@ -45,17 +45,19 @@ impl Library {
         documents: usize,
         remarks: &mut Vec<String>,
     ) -> anyhow::Result<Self> {
-        let (data, scratch) = match &cli.data {
-            Some(directory) => (directory.join(documents.to_string()), None),
-            None => {
-                let scratch = tempfile::tempdir_in(SCRATCH).context("making a data directory")?;
-                (scratch.path().join("data"), Some(scratch))
-            }
-        };
+        let scratch = tempfile::tempdir_in(SCRATCH).context("making a data directory")?;
+        let measured = scratch.path().join("data");
+        let kept = cli.data.as_ref().map(|directory| directory.join(documents.to_string()));
+        let data = kept.clone().unwrap_or_else(|| measured.clone());
         fs::create_dir_all(&data).context("making a data directory")?;
         let binary = cli.knowledge_base.clone();
-        let library = Self { binary, data, documents, _scratch: scratch };
+        let mut library = Self { binary, data, documents, _scratch: scratch };
         remarks.push(library.load()?);
+        if let Some(kept) = kept {
+            // What is measured also writes, and the next run must find what this one found.
+            copy(&kept, &measured).context("copying the documents")?;
+            library.data = measured;
+        }
         let fsync = fsync_milliseconds(&library.data)?;
         remarks.push(format!("one fsync takes {fsync:.2} ms here (median)"));
         Ok(library)
@@ -184,6 +186,16 @@ fn upload_some(port: u16, documents: usize, next: &AtomicUsize) -> anyhow::Resul
         let answer = client.call(&call_tool(port, "upload_document", &arguments))?;
         drive::check(&answer, "revision")?;
     }
+}
+
+/// Copies the files of a directory, which has no others in it.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        fs::copy(file.path(), to.join(file.file_name()))?;
+    }
+    Ok(())
 }
 
 /// What it takes to have one page on disk.

@@ -30,8 +30,7 @@ impl Requests {
     /// `client` counts from 0; no two clients of a run ask the same.
     pub(super) fn new(ask: Ask, client: usize, port: u16, documents: usize) -> Self {
         let rng = Rng::new(ASKING + ask as u64, client as u64);
-        // A port serves one run, so kept documents of earlier ones are not met again.
-        let stamp = format!("{ask:?}-{port}-{client}").to_lowercase();
+        let stamp = format!("{ask:?}-{client}").to_lowercase();
         Self { ask, port, documents, rng, stamp, count: 0, cursor: None }
     }
 

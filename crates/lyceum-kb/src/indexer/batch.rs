@@ -1,5 +1,9 @@
 //! Embedding the pieces of several documents in as few calls as the model allows.
 
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
 use crate::chunk::{Chunk, chunks};
 use crate::document::Document;
 use crate::embed::{EmbedError, Embedder};
@@ -87,16 +91,23 @@ async fn embed(embedder: &dyn Embedder, batch: &[Work]) -> Result<Vec<Quantized>
     Ok(vectors)
 }
 
+/// Stores all of them at a time, so that they share commits.
 async fn store(kb: &Kb, batch: Vec<Work>, vectors: Vec<Quantized>) -> Result<()> {
     let mut vectors = vectors.into_iter();
+    let mut stored = JoinSet::new();
     for Work { job, chunks } in batch {
         let embedded = chunks.iter().zip(&mut vectors).map(|(chunk, vector)| ChunkVector {
             start: chunk.start,
             end: chunk.end,
             vector,
         });
+        let (store, embedded) = (Arc::clone(&kb.store), embedded.collect());
         // False means that the document changed meanwhile; its newer job is on the outbox.
-        kb.store.finish(&job, embedded.collect()).await?;
+        stored.spawn(async move { store.finish(&job, embedded).await.map(drop) });
+    }
+    while let Some(finished) = stored.join_next().await {
+        finished
+            .map_err(|error| Error::internal(format!("storing vectors stopped: {error}")))??;
     }
     Ok(())
 }

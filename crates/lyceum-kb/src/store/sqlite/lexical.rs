@@ -1,6 +1,6 @@
 //! The lexical index: the words of living documents.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
@@ -13,26 +13,40 @@ pub(super) struct Words {
     pub(super) path: String,
     pub(super) tags: String,
     pub(super) body: String,
+    /// Whether the document has words in the index already.
+    pub(super) known: bool,
 }
 
-const PUT: &str =
+const ADD: &str =
+    "INSERT INTO lexical (rowid, title, path, tags, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+const REPLACE: &str =
     "INSERT OR REPLACE INTO lexical (rowid, title, path, tags, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 const REMOVE: &str = "DELETE FROM lexical WHERE rowid = ?1";
 
 /// Makes the changes, for each document only the last.
+///
+/// In the order of their keys: whenever a key is lower than the one before, FTS5 writes out what it has gathered, and
+/// each time that is another piece to be merged later.
 pub(super) fn store(
     connection: &Connection,
     changes: &[(i64, Option<Words>)],
 ) -> std::result::Result<(), Fault> {
-    let mut seen = HashSet::new();
-    for (key, words) in changes.iter().rev().filter(|(key, _)| seen.insert(*key)) {
-        match words {
-            None => connection.prepare_cached(REMOVE)?.execute([key])?,
-            Some(Words { title, path, tags, body }) => {
-                connection.prepare_cached(PUT)?.execute(params![key, title, path, tags, body])?
-            }
+    let mut last: BTreeMap<i64, (bool, &Option<Words>)> = BTreeMap::new();
+    for (key, words) in changes {
+        let known = words.as_ref().is_none_or(|words| words.known);
+        let before = last.get(key).is_some_and(|(known, _)| *known);
+        last.insert(*key, (known || before, words));
+    }
+    for (key, (known, words)) in last {
+        let Some(Words { title, path, tags, body, .. }) = words else {
+            connection.prepare_cached(REMOVE)?.execute([key])?;
+            continue;
         };
+        // Replacing looks for something to replace, which takes a while.
+        let put = if known { REPLACE } else { ADD };
+        connection.prepare_cached(put)?.execute(params![key, title, path, tags, body])?;
     }
     Ok(())
 }

@@ -261,6 +261,7 @@ fn index(
             path: row.path.clone(),
             tags: next.tags.join("\n"),
             body: next.body,
+            known: alive.is_some(),
         };
         batch.words.push((row.key, Some(words)));
     }

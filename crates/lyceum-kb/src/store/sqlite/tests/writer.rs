@@ -5,7 +5,9 @@ use rusqlite::ffi;
 use super::super::fault::Fault;
 use super::super::{SqliteStore, Store};
 use super::{create, fresh};
-use crate::{Code, Error, Policy, Result};
+use crate::store::Filter;
+use crate::write::{Actor, Change, Fields, Write};
+use crate::{Code, DocPath, Error, Policy, Query, Result};
 
 fn failure(extended_code: i32) -> Fault {
     Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None))
@@ -54,6 +56,40 @@ async fn writers_that_wait_together_share_a_commit() {
     }
     let after = store.writer_counts();
     assert_eq!((after.jobs - before.jobs, after.commits - before.commits), (51, 2));
+}
+
+#[tokio::test]
+async fn a_document_that_changes_twice_in_a_commit_has_its_last_words() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "b", "first").await.unwrap();
+    create(store, "a", "first").await.unwrap();
+    let change = |path, change| {
+        let (path, by) = (DocPath::parse(path).unwrap(), Actor::default());
+        store.write(Write { path, change, expected_revision: None, idempotency: None, by })
+    };
+    let text =
+        |body: &str| Change::Upsert(Fields { body: Some(body.to_owned()), ..Fields::default() });
+    let (release, held) = hold(store).await;
+    let changes = async {
+        tokio::join!(
+            change("b", Change::Delete),
+            change("b", text("second")),
+            change("c", text("second")),
+            change("c", text("third")),
+            change("a", Change::Delete),
+            async { drop(release) },
+        )
+    };
+    let (written, held) = tokio::join!(changes, held);
+    held.unwrap();
+    let written = [written.0, written.1, written.2, written.3, written.4];
+    assert!(written.iter().all(Result::is_ok), "{written:?}");
+    for (word, expected) in [("first", 0), ("second", 1), ("third", 1)] {
+        let hits = store.lexical(&Query::parse(word), &Filter::default(), 9).await.unwrap();
+        assert_eq!(hits.len(), expected, "{word}");
+    }
+    assert_eq!(store.check_integrity().await.unwrap(), [] as [String; 0]);
 }
 
 #[tokio::test]
