@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lyceum_http::client::{CallOptions, ClientError};
-use lyceum_http::{Context, Outcome, Principal};
+use lyceum_http::{Context, Outcome};
 use lyceum_wire::{Era, ErrorCode, Member, Object, Request, RpcError, Writer};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -304,8 +304,10 @@ impl<'a> Relay<'a> {
         let upstream = self.subject.upstream();
         let mut options = CallOptions::new()
             .handler(Relaying(Arc::clone(line)))
-            .caller(caller(cx))
             .silence(upstream.config.call_timeout);
+        if let Some(caller) = caller(cx) {
+            options = options.caller(caller);
+        }
         if cx.progress_token.is_some() {
             options = options.progress_to_handler();
         }
@@ -393,16 +395,17 @@ struct Trace {
 
 const NO_COMPLETIONS: &[u8] = br#"{"completion":{"values":[],"hasMore":false}}"#;
 
-/// A key that is the same for all calls of one client, and for no two clients.
-fn caller(cx: &Context) -> u128 {
+/// A key that is the same for all calls of one client, and for no two clients; None if nothing says
+/// whose a call is, so that it has nothing to do with any other.
+fn caller(cx: &Context) -> Option<u128> {
     if let Some(session) = cx.session_key {
-        return u128::from_be_bytes(session);
+        return Some(u128::from_ne_bytes(session));
     }
-    let principal = cx.principal.as_ref().map_or("", Principal::as_str);
+    let principal = cx.principal.as_ref()?.as_str();
     let digest = Sha256::new()
         .chain_update(cx.endpoint.as_bytes())
         .chain_update([0])
         .chain_update(principal.as_bytes())
         .finalize();
-    u128::from_be_bytes(digest[..16].try_into().expect("a digest has 32 bytes"))
+    Some(u128::from_be_bytes(digest[..16].try_into().expect("a digest has 32 bytes")))
 }

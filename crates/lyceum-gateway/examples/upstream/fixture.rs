@@ -62,6 +62,15 @@ pub(crate) fn server() -> Server {
             tool("echo", "Repeats.", |_: Call, args: Text| async move { Ok(args.text) })
                 .read_only(),
         )
+        .tool(tool(
+            "tell",
+            "Repeats, ahead of the result too.",
+            |cx: Call, args: Text| async move {
+                cx.progress_message(1.0, None, &args.text).await;
+                cx.log(LogLevel::Error, "fixture", &args.text).await;
+                Ok(args.text)
+            },
+        ))
         .tool(tool("work", "Reports progress and logs.", work))
         .tool(tool("fail", "Fails.", |_: Call, _: NoArguments| async {
             Err::<String, _>(ToolError::new("it failed"))

@@ -38,7 +38,8 @@ pub(crate) struct Held(Mutex<HashMap<u128, Waiting>>);
 #[derive(Debug)]
 struct Waiting {
     call: HeldCall,
-    caller: u128,
+    /// Whose it is, if anybody's.
+    caller: Option<u128>,
     /// Forgets the call when the client takes too long.
     timer: AbortHandle,
 }
@@ -178,7 +179,8 @@ impl Held {
     ) -> Result<u128, RpcError> {
         let caller = caller(cx);
         let mut held = self.lock();
-        let of_caller = held.values().filter(|waiting| waiting.caller == caller).count();
+        let is_theirs = |waiting: &&Waiting| caller.is_some() && waiting.caller == caller;
+        let of_caller = held.values().filter(is_theirs).count();
         if held.len() >= MAX_HELD || of_caller >= MAX_HELD_BY_CALLER {
             let problem =
                 "too many calls wait for their client's answers; answer or drop some first";

@@ -6,6 +6,7 @@ mod bridge;
 mod fixture;
 mod healing;
 mod house;
+mod many;
 mod matrix;
 mod mirror;
 mod oauth;

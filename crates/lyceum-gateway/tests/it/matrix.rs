@@ -37,7 +37,7 @@ async fn each(revision: Revision) {
 async fn lists(peer: &Peer, cell: &str) {
     let tools = peer.list_tools().await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names[..3], ["up_echo", "up_work", "up_fail"], "{cell}");
+    assert_eq!(names[..3], ["up_echo", "up_tell", "up_work"], "{cell}");
     let definition: Value = serde_json::from_slice(&tools[0].raw).unwrap();
     assert_eq!(definition["description"], "Repeats.", "{cell}");
     assert_eq!(definition["inputSchema"]["required"], json!(["text"]), "{cell}");
