@@ -5,6 +5,7 @@
 //! their paths and [`serve`] accepts connections. The matching [`client`] speaks every revision too.
 #![warn(missing_docs)]
 
+mod absorb;
 pub mod accept;
 mod answer;
 mod authenticate;

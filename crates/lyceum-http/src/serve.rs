@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
+use crate::absorb::Absorber;
 use crate::connections::{Connections, Entry, Order};
 use crate::flow_stall::{self, Streams};
 use crate::stall::StallGuard;
@@ -106,7 +107,8 @@ where
 /// Drives a connection and follows the orders of its entry. A macro, because hyper's two kinds of
 /// connection share no trait for `graceful_shutdown`.
 macro_rules! follow {
-    ($connection:ident, $entry:ident) => {{
+    ($connection:ident, $entry:ident, $absorber:expr) => {{
+        let mut absorber: Option<Absorber> = $absorber;
         let (mut registered, mut finishing) = (false, false);
         std::future::poll_fn(|cx| {
             match $entry.watch().order(cx, &mut registered) {
@@ -118,7 +120,11 @@ macro_rules! follow {
                 }
                 Order::Close => return Poll::Ready(Ok(())),
             }
-            $connection.as_mut().poll(cx)
+            let waker = match &mut absorber {
+                Some(absorber) => absorber.waker(cx.waker()),
+                None => cx.waker(),
+            };
+            $connection.as_mut().poll(&mut Context::from_waker(waker))
         })
         .await
     }};
@@ -177,10 +183,10 @@ impl Protocols {
         let ended = if is_http2 {
             // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
             let mut connection = Box::pin(self.http2.serve_connection(io, service));
-            follow!(connection, entry)
+            follow!(connection, entry, None)
         } else {
             let mut connection = pin!(self.http1.serve_connection(io, service));
-            follow!(connection, entry)
+            follow!(connection, entry, Some(Absorber::default()))
         };
         if let Err(error) = ended {
             tracing::debug!("connection ended: {error}");

@@ -1,0 +1,154 @@
+//! Keeps an HTTP/1.1 connection from waking itself for nothing.
+//!
+//! hyper hands a body over through a channel, both ends of which belong to the connection's task.
+//! Taking a piece out wakes that task to send the next; and since a body's last piece does so too, each
+//! request would have its connection polled once more than needed. The waker made here lets go of that
+//! one wake. It is told from all others by where it comes from: this thread, within the poll of a body.
+
+use std::cell::Cell;
+use std::task::Context;
+#[cfg(feature = "server")]
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+thread_local! {
+    /// What becomes of wakes on this thread.
+    static WAKES: Cell<Wakes> = const { Cell::new(Wakes::Pass) };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wakes {
+    Pass,
+    /// They are noted instead.
+    Held,
+    /// One was noted.
+    Noted,
+}
+
+/// Lets wakes pass again, however a poll ends.
+struct Release;
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        WAKES.set(Wakes::Pass);
+    }
+}
+
+/// Polls a body with `poll`, which also says whether the body is at its end. If it is, a wake that came
+/// of this poll is let go.
+pub(crate) fn absorbing<T>(
+    cx: &mut Context<'_>,
+    poll: impl FnOnce(&mut Context<'_>) -> (T, bool),
+) -> T {
+    WAKES.set(Wakes::Held);
+    let release = Release;
+    let (polled, ended) = poll(cx);
+    let woken = WAKES.get() == Wakes::Noted;
+    drop(release);
+    if woken && !ended {
+        cx.waker().wake_by_ref();
+    }
+    polled
+}
+
+/// Makes the waker that a connection is polled with.
+#[cfg(feature = "server")]
+#[derive(Debug, Default)]
+pub(crate) struct Absorber {
+    /// The task's own waker, and what was made of it.
+    made: Option<(Waker, Waker)>,
+}
+
+#[cfg(feature = "server")]
+impl Absorber {
+    /// What to poll with in the place of `task`.
+    pub(crate) fn waker(&mut self, task: &Waker) -> &Waker {
+        // A task keeps its waker, so this is done once.
+        let made = self.made.take().filter(|(known, _)| known.will_wake(task));
+        let made = made.unwrap_or_else(|| (task.clone(), Arc::new(Absorbing(task.clone())).into()));
+        &self.made.insert(made).1
+    }
+}
+
+#[cfg(feature = "server")]
+struct Absorbing(Waker);
+
+#[cfg(feature = "server")]
+impl Wake for Absorbing {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        match WAKES.get() {
+            Wakes::Pass => self.0.wake_by_ref(),
+            Wakes::Held | Wakes::Noted => WAKES.set(Wakes::Noted),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Polls a body that does `during` with its connection's waker and is at its end or not.
+    #[track_caller]
+    fn check(ended: bool, during: impl FnOnce(&Waker), n_wakes: usize) {
+        let counter = Arc::new(Counter::default());
+        let mut absorber = Absorber::default();
+        let waker = absorber.waker(&Arc::clone(&counter).into()).clone();
+        absorbing(&mut Context::from_waker(&waker), |cx| (during(cx.waker()), ended));
+        assert_eq!(counter.0.load(Ordering::SeqCst), n_wakes);
+        waker.wake();
+        assert_eq!(counter.0.load(Ordering::SeqCst), n_wakes + 1, "later wakes pass");
+    }
+
+    #[test]
+    fn only_wakes_from_within_the_last_poll_of_a_body_are_let_go() {
+        check(true, |_| {}, 0);
+        check(false, |_| {}, 0);
+        check(true, Waker::wake_by_ref, 0);
+        check(false, Waker::wake_by_ref, 1);
+        let elsewhere = |waker: &Waker| {
+            let waker = waker.clone();
+            std::thread::spawn(move || waker.wake()).join().unwrap();
+        };
+        check(true, elsewhere, 1);
+        check(false, elsewhere, 1);
+    }
+
+    #[test]
+    fn wakes_pass_after_a_poll_that_panicked() {
+        let counter = Arc::new(Counter::default());
+        let mut absorber = Absorber::default();
+        let waker = absorber.waker(&Arc::clone(&counter).into()).clone();
+        let panics = std::panic::AssertUnwindSafe(|| {
+            absorbing(&mut Context::from_waker(&waker), |_| -> ((), bool) { panic!("on purpose") });
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        waker.wake_by_ref();
+        assert_eq!(counter.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn waker_is_made_once_for_each_task() {
+        let [one, other]: [Waker; 2] = std::array::from_fn(|_| Arc::new(Counter::default()).into());
+        let mut absorber = Absorber::default();
+        let made = absorber.waker(&one).clone();
+        assert!(absorber.waker(&one).will_wake(&made));
+        assert!(!absorber.waker(&other).will_wake(&made));
+    }
+}
