@@ -147,7 +147,7 @@ impl Catalogue {
 
 /// The URI clients know what an upstream calls `uri` by.
 pub(crate) fn public_uri(upstream: &Upstream, uri: &str) -> String {
-    crate::names::public_uri(upstream.config.prefix(), uri).into_owned()
+    upstream.uris().public(uri).into_owned()
 }
 
 fn entry(upstream: &Arc<Upstream>, item: &Item, key: &str, public: &str) -> Option<Entry> {

@@ -6,11 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use bytes::Bytes;
 use lyceum_http::{About, Context, Handler, Outcome, Session};
 use lyceum_server::Server;
 use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
 use pin_project_lite::pin_project;
 
+use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
 use crate::relay::{Relay, Subject, tasks};
 use crate::upstream::Watch;
@@ -20,6 +22,36 @@ use crate::upstream::Watch;
 pub struct Door {
     pub(crate) state: Arc<DoorState>,
     pub(crate) gateway: Gateway,
+}
+
+/// Something of an upstream's that a door shows.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The name or URI clients know it by.
+    pub public: String,
+    /// The upstream's name in the configuration.
+    pub upstream: String,
+    /// The name or URI the upstream knows it by.
+    pub own: String,
+    /// The raw definition, with the public name or URI, as legacy clients see it.
+    pub definition: Bytes,
+}
+
+impl Shown {
+    fn sorted<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<Shown> {
+        let mut shown: Vec<Shown> = entries.map(Shown::of).collect();
+        shown.sort_by(|one, other| one.public.cmp(&other.public));
+        shown
+    }
+
+    fn of(entry: &Entry) -> Shown {
+        Shown {
+            public: entry.item.key().to_owned(),
+            upstream: entry.upstream.config.name.clone(),
+            own: entry.own.clone(),
+            definition: entry.item.definition(Era::Legacy).clone(),
+        }
+    }
 }
 
 /// What a request needs that the server alone cannot do.
@@ -39,6 +71,26 @@ impl Door {
     /// The server whose door this is.
     pub fn server(&self) -> &Server {
         &self.state.server
+    }
+
+    /// The upstreams' tools that are shown here, in the order of their public names.
+    pub fn tools(&self) -> Vec<Shown> {
+        Shown::sorted(self.state.routes.load().tools())
+    }
+
+    /// The upstreams' resources that are shown here, in the order of their public URIs.
+    pub fn resources(&self) -> Vec<Shown> {
+        Shown::sorted(self.state.routes.load().resources())
+    }
+
+    /// Whether `tools/call` with this name would reach an upstream.
+    pub fn leads_to_tool(&self, name: &str) -> bool {
+        self.state.routes.load().tool(name, &self.state.server).is_some()
+    }
+
+    /// Whether `resources/read` with this URI would reach an upstream.
+    pub fn leads_to_resource(&self, uri: &str) -> bool {
+        self.state.routes.load().resource(uri).is_some()
     }
 
     /// What is to be done about a request; None if it is the server's own business.

@@ -29,7 +29,7 @@ mod upstream;
 pub mod url_form;
 
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
-pub use door::Door;
+pub use door::{Door, Shown};
 pub use gateway::{Form, Gateway, Why};
 pub use routes::Allow;
 pub use upstream::{Health, Setting, Status};

@@ -202,26 +202,56 @@ pub fn upstream_name(wanted: &str, taken: &[String]) -> String {
         .expect("there are more numbers than upstreams")
 }
 
-/// The public form of an upstream's URI or URI template: `files+file:///srv/a.md`. Without a prefix
-/// it stays as it is.
-pub fn public_uri<'a>(prefix: &str, uri: &'a str) -> Cow<'a, str> {
-    if prefix.is_empty() { Cow::Borrowed(uri) } else { Cow::Owned(format!("{prefix}+{uri}")) }
+/// How public URIs name the upstream they lead to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum UriForm {
+    /// `files+file:///srv/a.md`: the prefix becomes part of the scheme.
+    #[default]
+    Plus,
+    /// `files.file:///srv/a.md`, which Knox's clients know.
+    Dot,
 }
 
-/// The prefix and the upstream's own form of a public URI. Schemes may hold a plus themselves
-/// (`git+ssh:`), so it counts only if there is such a prefix.
-pub fn split_uri(public: &str) -> Option<(&str, &str)> {
-    public.split_once('+').filter(|(prefix, uri)| !prefix.is_empty() && !uri.is_empty())
+impl UriForm {
+    /// The public form of an upstream's URI or URI template. Without a prefix it stays as it is.
+    pub fn public<'a>(self, prefix: &str, uri: &'a str) -> Cow<'a, str> {
+        match prefix {
+            "" => Cow::Borrowed(uri),
+            _ => Cow::Owned(format!("{prefix}{}{uri}", self.separator())),
+        }
+    }
+
+    /// The prefix and the upstream's own form of a public URI. Own URIs may hold the separator
+    /// themselves (`git+ssh:`), so it counts only if there is such a prefix.
+    pub fn split(self, public: &str) -> Option<(&str, &str)> {
+        let halves = public.split_once(self.separator());
+        halves.filter(|(prefix, uri)| !prefix.is_empty() && !uri.is_empty())
+    }
+
+    fn separator(self) -> char {
+        match self {
+            UriForm::Plus => '+',
+            UriForm::Dot => '.',
+        }
+    }
 }
 
-/// The form of an upstream's URI that Knox's clients know: `files.file:///srv/a.md`.
-pub fn knox_uri(upstream: &str, uri: &str) -> String {
-    format!("{upstream}.{uri}")
+/// What the public URIs of one upstream begin with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UriPrefix<'a> {
+    pub(crate) form: UriForm,
+    pub(crate) prefix: &'a str,
 }
 
-/// The upstream and its own URI, from the form that Knox's clients know.
-pub fn split_knox_uri(public: &str) -> Option<(&str, &str)> {
-    public.split_once('.').filter(|(upstream, uri)| !upstream.is_empty() && !uri.is_empty())
+impl UriPrefix<'_> {
+    /// Whether its URIs are public as they are.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
+    pub(crate) fn public<'a>(&self, uri: &'a str) -> Cow<'a, str> {
+        self.form.public(self.prefix, uri)
+    }
 }
 
 /// The name as it is when nothing stands in its way; perhaps too long.

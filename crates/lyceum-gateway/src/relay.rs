@@ -330,7 +330,7 @@ impl<'a> Relay<'a> {
             method: &request.method,
             client: cx.era(),
             upstream: era,
-            prefix: self.subject.upstream().config.prefix(),
+            uris: self.subject.upstream().uris(),
             info: self.info(),
         };
         let result = result::passed_back(result, &shape);
@@ -344,6 +344,7 @@ impl<'a> Relay<'a> {
     /// The answer to a call an upstream refused or lost.
     fn refused(&self, error: ClientError, request: &Request, cx: &Context, era: Era) -> Answer {
         let upstream = &self.subject.upstream().config;
+        let uris = self.subject.upstream().uris();
         match error {
             ClientError::Rpc(error)
                 if cx.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED =>
@@ -353,7 +354,7 @@ impl<'a> Relay<'a> {
                 Ok(Outcome::json(result::input_required(&requests, &state, self.info())))
             }
             ClientError::Rpc(error) => {
-                Err(error::passed_back(error, &request.method, cx.era(), era, upstream.prefix()))
+                Err(error::passed_back(error, &request.method, cx.era(), era, uris))
             }
             ClientError::Silent(limit) => self.failed(
                 format!("{} did not answer within {limit:?}", upstream.name),

@@ -7,7 +7,7 @@ use lyceum_server::{Foreign, ForeignTasks, Server};
 use lyceum_wire::{Object, Request};
 
 use crate::catalogue::{Catalogue, Entry, TaskSupport, Tool};
-use crate::names::{self, Names};
+use crate::names::Names;
 use crate::relay::Subject;
 use crate::upstream::Upstream;
 
@@ -119,8 +119,9 @@ impl Routes {
         if let Some(listed) = self.resources.get(uri) {
             return Some((Arc::clone(&listed.upstream), listed.own.clone()));
         }
-        let prefixed = names::split_uri(uri).filter(|(prefix, _)| !prefix.is_empty());
-        if let Some((prefix, own)) = prefixed
+        // One setting for all, so any of them knows the form.
+        let form = self.upstreams.values().next()?.uris().form;
+        if let Some((prefix, own)) = form.split(uri)
             && let Some(upstream) = self.upstreams.get(prefix)
         {
             return Some((Arc::clone(upstream), own.to_owned()));
@@ -145,6 +146,16 @@ impl Routes {
             }
             _ => None,
         }
+    }
+
+    /// The tools shown, by public name.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Entry> {
+        self.tools.values().map(|tool| &tool.entry)
+    }
+
+    /// The resources shown, by public URI. Templates are not among them.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Entry> {
+        self.resources.values().map(|entry| &**entry)
     }
 
     /// The upstream of this name, if anything of it is shown here.

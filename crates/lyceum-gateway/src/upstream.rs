@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::config::{Share, Target, UpstreamConfig};
 use crate::listing::Listing;
+use crate::names::UriPrefix;
 use crate::oauth::OAuth;
 use breaker::Breaker;
 pub(crate) use connection::Connection;
@@ -108,6 +109,11 @@ impl Upstream {
             suspected: Notify::new(),
             condition: Mutex::new(Condition { last_error: None, since: health::now() }),
         }
+    }
+
+    /// How its URIs are known in public.
+    pub(crate) fn uris(&self) -> UriPrefix<'_> {
+        UriPrefix { form: self.setting.uri_form, prefix: self.config.prefix() }
     }
 
     /// What it offered when it was last asked, whether or not it is up.

@@ -12,7 +12,7 @@ use lyceum_wire::{Era, ErrorCode, Id, Notification, Request, RpcError, encode};
 
 use crate::answer;
 use crate::context::{Context, Principal};
-use crate::dialect::{Decision, UnknownTool};
+use crate::dialect::{Decision, Policy};
 use crate::endpoint::Shared;
 use crate::handler::{Handler, Outcome};
 use crate::legacy::RunningCall;
@@ -118,8 +118,8 @@ impl<H: Handler> Shared<H> {
             });
             match result {
                 Ok(outcome) => Answer::result(&id, &outcome),
-                Err(error) if is_tool_call && era == Era::Legacy => {
-                    Answer::error(&id, &in_dialect(error, shared.policy.unknown_tool), era)
+                Err(error) if era == Era::Legacy => {
+                    Answer::error(&id, &in_dialect(error, is_tool_call, shared.policy), era)
                 }
                 Err(error) => Answer::error(&id, &error, era),
             }
@@ -183,13 +183,30 @@ fn modern_status(code: ErrorCode) -> StatusCode {
     }
 }
 
-/// Gives "no such tool" the code that the dialect's clients know.
-fn in_dialect(mut error: RpcError, unknown_tool: UnknownTool) -> RpcError {
+/// Gives an error the form that the dialect's clients know: "no such tool" its code, and what is
+/// said in `data`.
+fn in_dialect(mut error: RpcError, is_tool_call: bool, policy: &Policy) -> RpcError {
     let unknown = ["Unknown tool: ", "Tool not allowed: "];
-    if error.code == ErrorCode::INVALID_PARAMS
+    if is_tool_call
+        && error.code == ErrorCode::INVALID_PARAMS
         && unknown.iter().any(|prefix| error.message.starts_with(prefix))
     {
-        error.code = ErrorCode(unknown_tool.code());
+        error.code = ErrorCode(policy.unknown_tool.code());
+    }
+    if policy.explains_errors && error.data.is_none() {
+        let text = match error.code {
+            ErrorCode::METHOD_NOT_FOUND => error
+                .message
+                .strip_prefix("method not found")
+                .map(|of| format!("Unknown method{of}")),
+            ErrorCode::INTERNAL_ERROR => Some(format!("Server error: {}", error.message)),
+            _ => None,
+        };
+        error.data = text.map(|text| {
+            let mut data = Vec::with_capacity(text.len() + 2);
+            encode::write_str(&mut data, &text);
+            data.into()
+        });
     }
     error
 }

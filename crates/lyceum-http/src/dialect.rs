@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use lyceum_wire::Revision;
+
 mod decide;
 #[cfg(test)]
 mod tests;
@@ -69,6 +71,12 @@ pub struct Policy {
     pub unknown_tool: UnknownTool,
     /// The status of an answer to a body that is not JSON.
     pub parse_error_status: u16,
+    /// The status of an answer to a body that is JSON but not JSON-RPC.
+    pub invalid_request_status: u16,
+    /// The revision of a client that asks for none in `initialize`; without it, it is refused.
+    pub assumed_revision: Option<Revision>,
+    /// Whether errors that are the server's say in `data`, as text, what happened.
+    pub explains_errors: bool,
     /// A GET that accepts SSE.
     pub get_sse: GetSse,
     /// A GET that does not accept SSE.
@@ -191,6 +199,9 @@ const STANDARD: Policy = Policy {
     sessions_required: false,
     unknown_tool: UnknownTool::InvalidParams,
     parse_error_status: 400,
+    invalid_request_status: 400,
+    assumed_revision: None,
+    explains_errors: false,
     get_sse: GetSse::Stream,
     get_other: GetOther::Info,
     get_html: GetHtml::Page,
@@ -215,6 +226,9 @@ const AGENT_DATA: Policy = Policy {
     sessions_required: false,
     unknown_tool: UnknownTool::MethodNotFound,
     parse_error_status: 200,
+    invalid_request_status: 400,
+    assumed_revision: None,
+    explains_errors: false,
     get_sse: GetSse::InfoOrNotAllowed,
     get_other: GetOther::Info,
     get_html: GetHtml::Page,
@@ -239,6 +253,9 @@ const KNOX: Policy = Policy {
     sessions_required: false,
     unknown_tool: UnknownTool::Internal,
     parse_error_status: 200,
+    invalid_request_status: 200,
+    assumed_revision: Some(Revision::V2024_11_05),
+    explains_errors: true,
     get_sse: GetSse::AsPost,
     get_other: GetOther::Info,
     get_html: GetHtml::Page,
@@ -263,6 +280,9 @@ const TURUL: Policy = Policy {
     sessions_required: true,
     unknown_tool: UnknownTool::InvalidParams,
     parse_error_status: 400,
+    invalid_request_status: 400,
+    assumed_revision: None,
+    explains_errors: false,
     get_sse: GetSse::Stream,
     get_other: GetOther::NotAcceptable,
     get_html: GetHtml::NotAcceptable,
@@ -287,6 +307,9 @@ const STRICT: Policy = Policy {
     sessions_required: true,
     unknown_tool: UnknownTool::InvalidParams,
     parse_error_status: 400,
+    invalid_request_status: 400,
+    assumed_revision: None,
+    explains_errors: false,
     get_sse: GetSse::Stream,
     get_other: GetOther::NotAcceptable,
     get_html: GetHtml::NotAcceptable,

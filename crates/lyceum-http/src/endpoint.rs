@@ -40,6 +40,9 @@ pub(crate) struct Shared<H> {
     pub(crate) policy: &'static Policy,
     pub(crate) sse: bool,
     pub(crate) explain: bool,
+    /// Where messages for streams that GET opens are posted to.
+    pub(crate) hand_over: Option<Arc<str>>,
+    pub(crate) info: Option<InfoDocument>,
     pub(crate) served: RevisionSet,
     pub(crate) hosts: HostPolicy,
     pub(crate) origins: OriginPolicy,
@@ -60,6 +63,8 @@ impl<H: Handler> Endpoint<H> {
             dialect: Dialect::Standard,
             sse: true,
             explain: false,
+            hand_over: None,
+            info: None,
             served: RevisionSet::ALL,
             hosts: HostPolicy::loopback(),
             origins: OriginPolicy::loopback(),
@@ -111,6 +116,9 @@ impl<H> fmt::Debug for Endpoint<H> {
     }
 }
 
+/// Writes the JSON that a GET gets.
+pub type InfoDocument = Arc<dyn Fn() -> Bytes + Send + Sync>;
+
 /// The future of a response; it never fails.
 pub type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Infallible>> + Send>>;
@@ -141,6 +149,8 @@ pub struct EndpointBuilder<H> {
     dialect: Dialect,
     sse: bool,
     explain: bool,
+    hand_over: Option<Arc<str>>,
+    info: Option<InfoDocument>,
     served: RevisionSet,
     hosts: HostPolicy,
     origins: OriginPolicy,
@@ -166,6 +176,21 @@ impl<H: Handler> EndpointBuilder<H> {
     /// Whether responses say how they came about, in a `Lyceum-Decision` header. Default: no.
     pub fn explain(mut self, explain: bool) -> Self {
         self.explain = explain;
+        self
+    }
+
+    /// Serves streams in the manner of the Knox proxy: a GET that prefers SSE and has no session
+    /// opens an HTTP+SSE stream whose messages go to `messages`, and a POST that prefers SSE and
+    /// names such a stream is answered there. [`Endpoint::http_sse`] with the same path serves that
+    /// path, where a message that names no stream is answered as JSON. Default: no.
+    pub fn hand_over(mut self, messages: impl Into<Arc<str>>) -> Self {
+        self.hand_over = Some(messages.into());
+        self
+    }
+
+    /// What a GET that wants JSON gets. Default: a document from [`Handler::about`].
+    pub fn info(mut self, document: InfoDocument) -> Self {
+        self.info = Some(document);
         self
     }
 
@@ -231,6 +256,8 @@ impl<H: Handler> EndpointBuilder<H> {
             policy: self.dialect.policy(),
             sse: self.sse,
             explain: self.explain,
+            hand_over: self.hand_over,
+            info: self.info,
             served: self.served,
             hosts: self.hosts,
             origins: self.origins,

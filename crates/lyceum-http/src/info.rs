@@ -15,6 +15,9 @@ use crate::pipeline::Reply;
 
 /// The information document.
 pub(crate) fn document<H: Handler>(shared: &Shared<H>) -> Bytes {
+    if let Some(document) = &shared.info {
+        return document();
+    }
     let about = shared.handler.about();
     let versions = supported_versions_json(shared.served);
     let versions: Option<&RawValue> = serde_json::from_slice(&versions).ok();

@@ -51,7 +51,7 @@ pub use authenticate::{Authenticate, AuthenticateFuture, Lapse, Unauthorized};
 pub use body::{BodyError, read as read_body};
 pub use context::{Context, Delivery, Outlet, OutletFuture, Principal};
 pub use dialect::Dialect;
-pub use endpoint::{Endpoint, EndpointBuilder, ResponseFuture};
+pub use endpoint::{Endpoint, EndpointBuilder, InfoDocument, ResponseFuture};
 pub use guard::{HostPolicy, OriginPolicy};
 pub use handler::{About, Handler, Outcome};
 pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};

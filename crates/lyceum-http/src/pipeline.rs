@@ -198,8 +198,16 @@ impl<H: Handler> Shared<H> {
         let next = match classify(&message, &routing, self.served) {
             Err(refusal) => Err(refused(&refusal)),
             Ok(Route::Modern) => self.modern(arrival, message, &routing),
-            Ok(Route::Initialize) => self.initialize(arrival, message),
-            Ok(Route::Legacy { header }) => self.legacy(arrival, message, header),
+            Ok(Route::Initialize) => {
+                self.hand_over(arrival, message, verdict, |arrival, message| {
+                    self.initialize(arrival, message)
+                })
+            }
+            Ok(Route::Legacy { header }) => {
+                self.hand_over(arrival, message, verdict, |arrival, message| {
+                    self.legacy(arrival, message, header)
+                })
+            }
         };
         next.unwrap_or_else(Next::Reply)
     }
@@ -221,9 +229,11 @@ impl<H: Handler> Shared<H> {
 
     /// A body that is not JSON-RPC. Some dialects' clients expect it to be answered in band.
     fn malformed(&self, routing: &RoutingHeaders<'_>, verdict: Verdict, refusal: Refusal) -> Reply {
-        let in_band = refusal.error.code == ErrorCode::PARSE_ERROR
-            && self.policy.parse_error_status == 200
-            && !lyceum_wire::is_modern_get(&routing.version);
+        let status = match refusal.error.code {
+            ErrorCode::PARSE_ERROR => self.policy.parse_error_status,
+            _ => self.policy.invalid_request_status,
+        };
+        let in_band = status == 200 && !lyceum_wire::is_modern_get(&routing.version);
         match (in_band, verdict.decision) {
             (true, Decision::Sse) => answer::single_event(&refusal.body()),
             (true, _) => answer::json(StatusCode::OK, refusal.body()),

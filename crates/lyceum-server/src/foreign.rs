@@ -71,7 +71,8 @@ impl ForeignItem {
         &self.key
     }
 
-    pub(crate) fn definition(&self, era: Era) -> &Bytes {
+    /// The raw definition for clients of an era.
+    pub fn definition(&self, era: Era) -> &Bytes {
         match era {
             Era::Legacy => &self.legacy,
             Era::Modern => &self.modern,

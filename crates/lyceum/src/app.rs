@@ -19,6 +19,7 @@ use crate::background::Background;
 use crate::behind::{self, Origin, Standing};
 use crate::config::{self, Config};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
+use crate::knox::{self, Surface};
 use crate::observed::Observed;
 use crate::rest::{self, Doorkeeper, Rest};
 use crate::{knowledge, library, monitoring};
@@ -51,6 +52,8 @@ struct Door {
     server: Server,
     /// What its path must hold.
     token: Option<Arc<PathToken>>,
+    /// Everything else at and below its path.
+    knox: Option<Surface>,
 }
 
 /// What all doors share.
@@ -109,7 +112,7 @@ impl App {
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
-        for door in &doors {
+        for door in doors.iter().filter(|door| door.knox.is_none()) {
             background.run(knowledge::follow(&kb, door.server.clone()));
         }
         let indexer = Indexer::start(kb.clone());
@@ -194,11 +197,14 @@ impl House<'_> {
             PathToken::load(&endpoint.path, secret, Arc::clone(&self.refusals))
                 .with_context(|| format!("cannot use the token of {}", endpoint.path))
         });
-        let server = knowledge::server(&self.kb, |tool| endpoint.offers(tool));
+        let server = match endpoint.is_knox {
+            true => knox::server(),
+            false => knowledge::server(&self.kb, |tool| endpoint.offers(tool)),
+        };
         let shown = endpoint.clone();
         let door = self.gateway.door(server.clone(), Arc::new(move |tool| shown.offers(tool)));
         let revocations = revocations(&config.data, &endpoint.path);
-        let built = Endpoint::builder(endpoint.path.as_str(), door)
+        let mut built = Endpoint::builder(endpoint.path.as_str(), door.clone())
             .dialect(endpoint.dialect)
             .sse(endpoint.sse)
             .explain(endpoint.explain)
@@ -207,10 +213,19 @@ impl House<'_> {
             .authenticate(Arc::new(self.gate(admission(endpoint), &endpoint.path)))
             .sealer(Arc::clone(&self.sealer))
             .limits(config.limits.clone())
-            .revocations(&revocations)
-            .build()
-            .with_context(|| format!("cannot use {}", revocations.display()))?;
-        Ok(Door { endpoint: built, server, token: token.transpose()? })
+            .revocations(&revocations);
+        if endpoint.is_knox {
+            let base = &endpoint.path;
+            let info = knox::info(base, &door, &self.gateway);
+            built = built.hand_over(knox::messages(base)).info(info);
+        }
+        let built =
+            built.build().with_context(|| format!("cannot use {}", revocations.display()))?;
+        let knox = endpoint.is_knox.then(|| {
+            let keeper = self.keeper(admission(endpoint), &endpoint.path);
+            Surface::new(built.clone(), door, self.gateway.clone(), keeper)
+        });
+        Ok(Door { endpoint: built, server, token: token.transpose()?, knox })
     }
 
     /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
@@ -227,13 +242,7 @@ impl House<'_> {
             Some(names) => Admission::Only(names.clone()),
             None => Admission::Except(bound.collect()),
         };
-        let door = Doorkeeper {
-            gate: self.gate(admission, "rest"),
-            refusals: Arc::clone(&self.refusals),
-            hosts: config.hosts.clone(),
-            origins: config.origins.clone(),
-            limits: config.limits.clone(),
-        };
+        let door = self.keeper(admission, "rest");
         let desk = rest::Desk {
             kb: self.kb.clone(),
             sealer: Arc::clone(&self.sealer),
@@ -247,6 +256,16 @@ impl House<'_> {
         Rest::new(desk, door)
     }
 
+    fn keeper(&self, admission: Admission, name: &str) -> Doorkeeper {
+        Doorkeeper {
+            gate: self.gate(admission, name),
+            refusals: Arc::clone(&self.refusals),
+            hosts: self.config.hosts.clone(),
+            origins: self.config.origins.clone(),
+            limits: self.config.limits.clone(),
+        }
+    }
+
     fn gate(&self, admission: Admission, name: &str) -> Gate {
         let (ring, refusals) = (Arc::clone(&self.ring), Arc::clone(&self.refusals));
         Gate::new(ring, refusals, admission, self.config.needs_keys(), name)
@@ -257,6 +276,12 @@ impl Door {
     /// Puts the endpoint at its path, or behind its token.
     fn open(&self, site: Site<Incoming>) -> Site<Incoming> {
         let endpoint = self.endpoint.clone();
+        if let Some(surface) = &self.knox {
+            let (judge, surface) = (surface.clone(), surface.clone());
+            return site
+                .guarded_by(&endpoint)
+                .matching(move |path| judge.claims(path), move |request| surface.respond(request));
+        }
         let Some(token) = self.token.clone() else { return site.endpoint(endpoint) };
         let judge = Arc::clone(&token);
         site.guarded_by(&endpoint).matching(
@@ -276,7 +301,7 @@ fn info(endpoints: &[config::Endpoint], doors: &[Door], kb: &Kb) -> rest::Info {
         name: endpoint.profile_name().to_owned(),
         path: endpoint.path.clone(),
         dialect: endpoint.dialect.as_str(),
-        tools: names().filter(|name| endpoint.offers(name)).collect(),
+        tools: names().filter(|name| !endpoint.is_knox && endpoint.offers(name)).collect(),
         schema_hash: door.server.schema_hash(),
     };
     rest::Info {

@@ -46,6 +46,7 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
         allowed_commands: Arc::new(AllowedCommands::new(&config.allowed_commands)),
         stack: stack::stack(),
         tokens: TokenStore::in_file(config.data.join(TOKENS), Arc::clone(sealer)),
+        uri_form: config.uri_form,
     }
 }
 

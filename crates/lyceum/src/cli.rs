@@ -37,6 +37,9 @@ pub(crate) enum Command {
     Keys(KeysOpts),
     /// Put files into the knowledge base: Markdown, HTML, PDF, DOCX, text, JSON, or an exported .jsonl.
     Import(ImportOpts),
+    /// Turn a Knox topology, or the `mcpServers` JSON of a client, into entries for the
+    /// configuration file.
+    ImportConfig(ImportConfigOpts),
     /// Write the knowledge base to a directory of files, or to one .jsonl file.
     Export(ExportOpts),
     /// Search the knowledge base, as agents do.
@@ -254,6 +257,20 @@ pub(crate) struct ImportOpts {
     /// Only say what would be imported.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Whose configuration to take over.
+#[derive(Debug, Args)]
+pub(crate) struct ImportConfigOpts {
+    /// A Knox topology (XML), or a client's JSON: Claude Desktop, Claude Code, Cursor, VS Code and
+    /// others; `-` reads standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) source: PathBuf,
+
+    /// Write the entries to this file instead of standard output. A file that exists is left as it
+    /// is.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
 }
 
 /// What to export, and where to.

@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod get;
 mod import;
+mod import_config;
 mod keys;
 mod reindex;
 mod search;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Doctor(opts)) => doctor::run(&opts),
         Some(Command::Keys(opts)) => keys::run(opts, &environment),
         Some(Command::Import(opts)) => import::run(opts, &environment),
+        Some(Command::ImportConfig(opts)) => import_config::run(&opts),
         Some(Command::Export(opts)) => export::run(opts, &environment),
         Some(Command::Backup(opts)) => backup::backup(opts, &environment),
         Some(Command::Restore(opts)) => backup::restore(opts, &environment),

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lyceum_gateway::UpstreamConfig;
+use lyceum_gateway::names::UriForm;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
 use lyceum_http::{Limits, ServeOptions};
 use lyceum_kb::Policy;
@@ -64,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) upstreams: Vec<UpstreamConfig>,
     lockfile: Option<PathBuf>,
+    /// How clients know the URIs of upstreams.
+    pub(crate) uri_form: UriForm,
     /// Programs that may be started as upstreams; all if it is empty.
     pub(crate) allowed_commands: Vec<String>,
     pub(crate) limits: Limits,
@@ -89,8 +92,10 @@ impl Config {
     fn check(settings: Settings, environment: &Environment) -> Result<Self, ConfigError> {
         let listen = required(settings.listen);
         let preset = settings.preset.map(|preset| preset.value);
+        let knox_prefix = required(settings.knox.prefix);
         let around = Surroundings {
             preset: preset.map(Preset::dialect),
+            knox: preset.filter(|preset| *preset == Preset::Knox).map(|_| &knox_prefix),
             sse: required(settings.sse).value,
             public: is_public(listen.value.0),
             environment,
@@ -109,6 +114,7 @@ impl Config {
             endpoints: endpoint::check(settings.endpoint, &around)?,
             upstreams: upstream::check(settings.upstream)?,
             lockfile: settings.lockfile.map(|given| given.value),
+            uri_form: if around.knox.is_some() { UriForm::Dot } else { UriForm::Plus },
             allowed_commands: settings
                 .stdio
                 .allowed_commands

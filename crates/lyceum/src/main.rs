@@ -12,6 +12,7 @@ mod embeddings;
 mod files;
 mod keys;
 mod knowledge;
+mod knox;
 mod library;
 mod logging;
 mod monitoring;

@@ -69,6 +69,33 @@ struct Shared {
     door: Doorkeeper,
 }
 
+impl Doorkeeper {
+    /// Adds what every response carries: its id, and CORS headers for origins that may call.
+    pub(crate) fn finish(
+        &self,
+        head: &Parts,
+        id: HeaderValue,
+        response: &mut Response<AnswerBody>,
+    ) {
+        if let Ok(Some(origin)) = check_origin(&head.headers, &self.origins) {
+            cors::answer_headers(origin, response.headers_mut());
+            if head.method == Method::OPTIONS {
+                cors::preflight_headers(origin, &head.headers, response.headers_mut());
+                let allow = response.headers().get(ALLOW).cloned();
+                allow.map(|allow| {
+                    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_METHODS, allow)
+                });
+            }
+        }
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+}
+
+/// Undoes the percent-encoding of a part of a path; None if it is not UTF-8 then.
+pub(crate) fn decoded(path: &str) -> Option<String> {
+    input::decoded(path, false).ok()
+}
+
 impl Rest {
     pub(crate) fn new(desk: Desk, door: Doorkeeper) -> Self {
         let shared = Shared { routes: router::routes(), desk: Arc::new(desk), door };
@@ -102,17 +129,7 @@ impl Shared {
             Ok(reply) => reply.into_response(),
             Err(problem) => problem.into_response(),
         };
-        if let Ok(Some(origin)) = check_origin(&head.headers, &self.door.origins) {
-            cors::answer_headers(origin, response.headers_mut());
-            if head.method == Method::OPTIONS {
-                cors::preflight_headers(origin, &head.headers, response.headers_mut());
-                let allow = response.headers().get(ALLOW).cloned();
-                allow.map(|allow| {
-                    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_METHODS, allow)
-                });
-            }
-        }
-        response.headers_mut().insert(REQUEST_ID, id);
+        self.door.finish(&head, id, &mut response);
         response
     }
 

@@ -125,15 +125,17 @@ fn k32_calls_find_their_tool_by_every_form() {
 #[test]
 fn uris_come_back_as_they_went() {
     let uri = "file:///srv/a+b.c.md";
-    assert_eq!(public_uri("files", uri), "files+file:///srv/a+b.c.md");
-    assert_eq!(split_uri(&public_uri("files", uri)), Some(("files", uri)));
-    assert_eq!(public_uri("", uri), uri);
-    for nothing in ["file:///srv", "+file:///a", "files+"] {
-        assert_eq!(split_uri(nothing), None, "{nothing}");
+    for (form, public, nothing) in [
+        (UriForm::Plus, "files+file:///srv/a+b.c.md", ["file:///srv", "+file:///a", "files+"]),
+        (UriForm::Dot, "files.file:///srv/a+b.c.md", ["files", ".file:///a", "files."]),
+    ] {
+        assert_eq!(form.public("files", uri), public);
+        assert_eq!(form.split(public), Some(("files", uri)));
+        assert_eq!(form.public("", uri), uri);
+        for nothing in nothing {
+            assert_eq!(form.split(nothing), None, "{nothing}");
+        }
     }
-    assert_eq!(knox_uri("files", uri), "files.file:///srv/a+b.c.md");
-    assert_eq!(split_knox_uri(&knox_uri("files", uri)), Some(("files", uri)));
-    assert_eq!(split_knox_uri("files"), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lyceum_wire::{Era, ErrorCode, Object, RpcError, Writer};
 
-use crate::names::public_uri;
+use crate::names::UriPrefix;
 
 /// An upstream's error as the client may see it.
 pub(crate) fn passed_back(
@@ -10,7 +10,7 @@ pub(crate) fn passed_back(
     method: &str,
     client: Era,
     upstream: Era,
-    prefix: &str,
+    uris: UriPrefix<'_>,
 ) -> RpcError {
     error.code = match (error.code, client) {
         (ErrorCode::RESOURCE_NOT_FOUND, Era::Modern) => ErrorCode::INVALID_PARAMS,
@@ -26,14 +26,14 @@ pub(crate) fn passed_back(
         (ErrorCode::MISSING_CLIENT_CAPABILITY, Era::Legacy) => ErrorCode::INVALID_REQUEST,
         (code, _) => code,
     };
-    if !prefix.is_empty()
+    if !uris.is_empty()
         && let Some(uri) = uri(&error)
     {
         let mut data = Writer::new();
         let raw = error.data.take().unwrap_or_default();
         for (name, value) in Object::parse(&raw).unwrap_or_default().iter() {
             match name {
-                "uri" => data.text("uri", &public_uri(prefix, &uri)),
+                "uri" => data.text("uri", &uris.public(&uri)),
                 _ => data.raw(name, value),
             }
         }
@@ -50,13 +50,16 @@ fn uri(error: &RpcError) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::UriForm;
+
+    const UP: UriPrefix<'_> = UriPrefix { form: UriForm::Plus, prefix: "up" };
 
     #[test]
     fn codes_change_with_the_era() {
         let back = |code: i32, method: &str, data: &str, client: Era, upstream: Era| {
             let mut error = RpcError::new(ErrorCode(code), "m");
             error.data = (!data.is_empty()).then(|| data.to_owned().into());
-            let back = passed_back(error, method, client, upstream, "up");
+            let back = passed_back(error, method, client, upstream, UP);
             (back.code.0, back.data.map(|data| String::from_utf8(data.to_vec()).unwrap()))
         };
         let (legacy, modern) = (Era::Legacy, Era::Modern);

@@ -44,6 +44,8 @@ pub(crate) fn passed_on(
             ("ref", Passing::Reference(member, own)) => {
                 out.raw("ref", replaced(value, member, own)?);
             }
+            // Some clients say "no arguments" so; few servers take it.
+            ("arguments", _) if value == "null" => {}
             _ if dropped.contains(&name) => {}
             _ => out.raw(name, value),
         }
@@ -120,6 +122,7 @@ mod tests {
                 r#"{"name":"own","_meta":{"traceparent":"00-1","vendor/x":[1]}}"#,
             ),
             (r#"{"name":"up_own","_meta":{"progressToken":7}}"#, r#"{"name":"own"}"#),
+            (r#"{"name":"up_own","arguments":null}"#, r#"{"name":"own"}"#),
         ] {
             assert_eq!(passed(raw, name, &[]), expected, "{raw}");
         }

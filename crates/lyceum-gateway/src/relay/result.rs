@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lyceum_wire::{Era, Object, Writer, elements, encode};
 
 use super::params::HOP_PREFIX;
-use crate::names::public_uri;
+use crate::names::UriPrefix;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The cache hints of a result whose server gave none.
@@ -18,8 +18,8 @@ pub(crate) struct Shape<'a> {
     pub(crate) method: &'a str,
     pub(crate) client: Era,
     pub(crate) upstream: Era,
-    /// What the upstream's URIs begin with in public, if they are changed at all.
-    pub(crate) prefix: &'a str,
+    /// How the upstream's URIs are known in public.
+    pub(crate) uris: UriPrefix<'a>,
     /// Who we are, for modern clients.
     pub(crate) info: &'a [u8],
 }
@@ -27,7 +27,7 @@ pub(crate) struct Shape<'a> {
 /// The result as the client may see it. What nobody asked to change is copied as it is.
 pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
     let unchanged = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
-    if unchanged && shape.prefix.is_empty() {
+    if unchanged && shape.uris.is_empty() {
         return result.clone();
     }
     let Ok(members) = Object::parse(result) else { return result.clone() };
@@ -42,8 +42,8 @@ pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
             "_meta" => meta = Some(value),
             _ if shape.client == Era::Legacy && MODERN_ONLY.contains(&name) => {}
             "structuredContent" if shape.client == Era::Legacy && !value.starts_with('{') => {}
-            "contents" | "content" | "messages" if !shape.prefix.is_empty() => {
-                out.raw(name, with_public_uris(name, value, shape.prefix));
+            "contents" | "content" | "messages" if !shape.uris.is_empty() => {
+                out.raw(name, with_public_uris(name, value, shape.uris));
             }
             _ => out.raw(name, value),
         }
@@ -106,7 +106,7 @@ fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
 }
 
 /// An array of contents, content blocks or messages, with public URIs where there are any.
-fn with_public_uris(name: &str, raw: &str, prefix: &str) -> Vec<u8> {
+fn with_public_uris(name: &str, raw: &str, uris: UriPrefix<'_>) -> Vec<u8> {
     if !raw.contains("\"uri\"") {
         return raw.as_bytes().to_vec();
     }
@@ -118,9 +118,9 @@ fn with_public_uris(name: &str, raw: &str, prefix: &str) -> Vec<u8> {
         }
         let item = item.get();
         let rewritten = match name {
-            "contents" => with_uri(item, prefix),
-            "content" => block(item, prefix),
-            _ => member(item, "content", |content| block(content, prefix)),
+            "contents" => with_uri(item, uris),
+            "content" => block(item, uris),
+            _ => member(item, "content", |content| block(content, uris)),
         };
         match rewritten {
             Some(rewritten) => out.extend_from_slice(&rewritten),
@@ -132,18 +132,18 @@ fn with_public_uris(name: &str, raw: &str, prefix: &str) -> Vec<u8> {
 }
 
 /// A content block: links and embedded resources have URIs, others do not.
-fn block(raw: &str, prefix: &str) -> Option<Bytes> {
+fn block(raw: &str, uris: UriPrefix<'_>) -> Option<Bytes> {
     match Object::parse(raw.as_bytes()).ok()?.text("type")?.as_str() {
-        "resource_link" => with_uri(raw, prefix),
-        "resource" => member(raw, "resource", |resource| with_uri(resource, prefix)),
+        "resource_link" => with_uri(raw, uris),
+        "resource" => member(raw, "resource", |resource| with_uri(resource, uris)),
         _ => None,
     }
 }
 
-fn with_uri(raw: &str, prefix: &str) -> Option<Bytes> {
+fn with_uri(raw: &str, uris: UriPrefix<'_>) -> Option<Bytes> {
     member(raw, "uri", |uri| {
         let uri: String = serde_json::from_str(uri).ok()?;
-        Some(serde_json::to_vec(&*public_uri(prefix, &uri)).ok()?.into())
+        Some(serde_json::to_vec(&*uris.public(&uri)).ok()?.into())
     })
 }
 

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::news::{Ear, News};
 use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
 use crate::credentials::{self, CredentialError};
+use crate::names::UriForm;
 use crate::oauth::{Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, TokenStore};
 use crate::process::{AllowedCommands, Child, Exit, Spawn, SpawnError};
 use crate::stack::Stack;
@@ -34,6 +35,8 @@ pub struct Setting {
     pub stack: Stack,
     /// What authorization servers gave us.
     pub tokens: TokenStore,
+    /// How clients know the URIs of upstreams.
+    pub uri_form: UriForm,
 }
 
 /// Why there is no connection.

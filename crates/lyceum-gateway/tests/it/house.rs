@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lyceum_gateway::names::UriForm;
 use lyceum_gateway::oauth::TokenStore;
 use lyceum_gateway::process::AllowedCommands;
 use lyceum_gateway::{EraChoice, Gateway, Setting, Target, UpstreamConfig, stack};
@@ -102,6 +103,7 @@ pub(crate) fn setting() -> Setting {
         ])),
         stack: stack::stack(),
         tokens: TokenStore::in_memory(),
+        uri_form: UriForm::default(),
     }
 }
 

@@ -186,6 +186,16 @@ fn unparsable_bodies() {
 }
 
 #[test]
+fn what_only_knox_does() {
+    row("invalid", [400, 400, 200, 400, 400], |dialect| dialect.policy().invalid_request_status);
+    row("explained", [false, false, true, false, false], |dialect| {
+        dialect.policy().explains_errors
+    });
+    let assumed = Some(lyceum_wire::Revision::V2024_11_05);
+    row("assumed", [None, None, assumed, None, None], |dialect| dialect.policy().assumed_revision);
+}
+
+#[test]
 fn get_that_accepts_sse() {
     get_row("text/event-stream", ["stream", "405", "stream", "stream", "stream"]);
     get_row(BOTH, ["stream", "info", "info", "stream", "stream"]);

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use http::header::ALLOW;
+use http::header::{ACCEPT, ALLOW};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
-use lyceum_wire::{ClientCapabilities, Era, LogLevel, Member, Message, Revision, RpcError, encode};
+use lyceum_wire::{
+    ClientCapabilities, Era, ErrorCode, LogLevel, Member, Message, Revision, RpcError, encode,
+};
 use tower_service::Service;
 
+use super::hand_over::{PARAMETER, parameter, stream_id};
 use super::post::cancelled_id;
 use super::registry::Sessions;
 use super::running::RunningCall;
@@ -28,10 +31,13 @@ use crate::endpoint::{ResponseFuture, Shared};
 use crate::fields::Fields;
 use crate::handler::Handler;
 use crate::outbox::Outbox;
-use crate::pipeline::{Reply, Trace, plain_error};
+use crate::pipeline::{Reply, SESSION, Trace, plain_error};
 use crate::request_id::request_id;
 use crate::sse::{self, Event};
 use crate::stream::EventStream;
+
+/// The code that Knox's clients know for "initialize first".
+const NOT_INITIALIZED: ErrorCode = ErrorCode(-32002);
 
 /// The two services of an HTTP+SSE endpoint, as one: GET opens a stream, POST takes messages.
 pub struct HttpSse<H> {
@@ -75,7 +81,15 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+    fn call(&mut self, mut request: Request<B>) -> ResponseFuture {
+        if self.hands_over()
+            && request.method() == Method::POST
+            && stream_id(request.headers(), request.uri()).is_none()
+        {
+            // Nowhere to answer but here: Knox's clients get JSON then, whatever they accept.
+            request.headers_mut().remove(ACCEPT);
+            return Box::pin(Arc::clone(&self.shared).answer(request));
+        }
         let this = self.clone();
         Box::pin(async move { Ok(this.answer(request).await) })
     }
@@ -125,8 +139,13 @@ impl<H: Handler> HttpSse<H> {
         }
     }
 
+    /// Whether its streams are those of the main endpoint too, in the manner of the Knox proxy.
+    fn hands_over(&self) -> bool {
+        self.shared.hand_over.as_deref() == Some(&*self.messages)
+    }
+
     /// Opens a session: its first event says where to post.
-    fn open(&self, principal: Option<Principal>) -> Result<Reply, Reply> {
+    pub(super) fn open(&self, principal: Option<Principal>) -> Result<Reply, Reply> {
         let shared = &self.shared;
         if !shared.sse {
             return Err(plain_error(StatusCode::NOT_FOUND, "event streams are turned off here"));
@@ -139,10 +158,17 @@ impl<H: Handler> HttpSse<H> {
         let outbox = session.standalone(|| Outbox::new(shared.limits.stream_bytes));
         shared.handler.stream_opened(&session);
         let id = token.seal(&shared.sealer, &self.binding(principal.as_ref()));
-        let address = format!("{}?session_id={id}", self.messages);
+        let named = if self.hands_over() { PARAMETER } else { "session_id" };
+        let address = format!("{}?{named}={id}", self.messages);
         let mut first = Vec::with_capacity(address.len() + 32);
-        let event = Event { name: "endpoint", id: None, retry: None, data: address.as_bytes() };
-        sse::encode(&mut first, &event);
+        let mut event = |name, data: &str| {
+            let data = data.as_bytes();
+            sse::encode(&mut first, &Event { name, id: None, retry: None, data });
+        };
+        if self.hands_over() {
+            event("connected", &id);
+        }
+        event("endpoint", &address);
         let ends = EndsSession { sessions: Arc::clone(&shared.sessions), key: token.key };
         let events = EventStream::new(outbox.resume(), shared.limits.keep_alive)
             .starting_with(first.into())
@@ -160,7 +186,7 @@ impl<H: Handler> HttpSse<H> {
     where
         B: Body<Data = Bytes> + Send,
     {
-        let session = self.session_of(&head.uri, principal.as_ref())?;
+        let (session, id) = self.session_of(head, principal.as_ref())?;
         crate::guard::check_content_encoding(&head.headers)
             .map_err(|refused| crate::pipeline::refuse(&refused))?;
         let body = crate::body::read(body, &self.shared.limits)
@@ -168,6 +194,20 @@ impl<H: Handler> HttpSse<H> {
             .map_err(|error| plain_error(error.status(), error.to_string()))?;
         let message = Message::parse(&body)
             .map_err(|error| crate::pipeline::refused(&lyceum_wire::Refusal::from(error)))?;
+        let mut reply = self.take(message, session, principal).await?;
+        if let Some(id) = id.filter(|_| self.hands_over()) {
+            reply.headers_mut().insert(SESSION, id);
+        }
+        Ok(reply)
+    }
+
+    /// Does what a message of `session` asks for.
+    pub(super) async fn take(
+        &self,
+        message: Message,
+        session: Arc<Session>,
+        principal: Option<Principal>,
+    ) -> Result<Reply, Reply> {
         match message {
             Message::Request(request) => self.request(request, session, principal)?,
             Message::Notification(notification) => {
@@ -211,7 +251,7 @@ impl<H: Handler> HttpSse<H> {
                 .map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = SessionOutlet::of(&session, self.shared.limits.question);
         if request.method == "initialize" {
-            match self.shared.handshake(&request) {
+            match self.shared.handshake(&request, None) {
                 Ok(agreed) => session.settle(agreed.revision, agreed.capabilities),
                 Err(error) => {
                     let answer = Answer::error(&id, &error, Era::Legacy);
@@ -219,6 +259,11 @@ impl<H: Handler> HttpSse<H> {
                     return Ok(());
                 }
             }
+        }
+        if self.hands_over() && !session.is_settled() && needs_handshake(&request.method) {
+            let error = RpcError::new(NOT_INITIALIZED, "Server not initialized");
+            outlet.outbox.push_answer(Answer::error(&id, &error, Era::Legacy).message);
+            return Ok(());
         }
         let progress_token = request.params.slice(Member::MetaProgressToken);
         let cx = self.context(&session, principal, progress_token);
@@ -253,26 +298,38 @@ impl<H: Handler> HttpSse<H> {
         }
     }
 
-    fn session_of(&self, uri: &Uri, principal: Option<&Principal>) -> Result<Arc<Session>, Reply> {
-        let parameters = uri.query().unwrap_or_default().split('&');
-        let id = parameters
-            .filter_map(|parameter| parameter.split_once('='))
-            .find(|(name, _)| matches!(*name, "session_id" | "sessionId"))
-            .map(|(_, id)| id)
-            .ok_or_else(|| {
-                let text = "session_id is missing: post to the address the endpoint event named";
-                plain_error(StatusCode::BAD_REQUEST, text)
-            })?;
-        if !SessionToken::is_well_formed(id.as_bytes()) {
+    /// The session a message is for, and its id as it was sent.
+    fn session_of(
+        &self,
+        head: &Parts,
+        principal: Option<&Principal>,
+    ) -> Result<(Arc<Session>, Option<HeaderValue>), Reply> {
+        let id = match self.hands_over() {
+            true => stream_id(&head.headers, &head.uri),
+            false => parameter(&head.uri, &["session_id", "sessionId"]).map(str::as_bytes),
+        };
+        let id = id.ok_or_else(|| {
+            let text = "session_id is missing: post to the address the endpoint event named";
+            plain_error(StatusCode::BAD_REQUEST, text)
+        })?;
+        if !self.hands_over() && !SessionToken::is_well_formed(id) {
             let text = "session_id is malformed: post to the address the endpoint event named";
             return Err(plain_error(StatusCode::BAD_REQUEST, text));
         }
-        let binding = self.binding(principal);
-        SessionToken::open(&self.shared.sealer, &binding, id.as_bytes())
-            .and_then(|token| self.shared.sessions.get(token.key))
-            .ok_or_else(|| {
-                plain_error(StatusCode::NOT_FOUND, "Session not found: open the stream again")
-            })
+        let session = self.open_session(id, principal).ok_or_else(|| {
+            plain_error(StatusCode::NOT_FOUND, "Session not found: open the stream again")
+        })?;
+        Ok((session, HeaderValue::from_bytes(id).ok()))
+    }
+
+    /// The session of an open stream.
+    pub(super) fn open_session(
+        &self,
+        id: &[u8],
+        principal: Option<&Principal>,
+    ) -> Option<Arc<Session>> {
+        let token = SessionToken::open(&self.shared.sealer, &self.binding(principal), id)?;
+        self.shared.sessions.get(token.key)
     }
 
     /// Bound to the messages path too, so that such an id is worthless on the main endpoint.
@@ -280,6 +337,11 @@ impl<H: Handler> HttpSse<H> {
         let [name, principal] = self.shared.binding(principal);
         [name, principal, self.messages.as_bytes()]
     }
+}
+
+/// Whether Knox's clients may ask for it only after `initialize`.
+fn needs_handshake(method: &str) -> bool {
+    ["tools/", "resources/"].iter().any(|family| method.starts_with(family))
 }
 
 /// Ends the session with its stream.

@@ -41,10 +41,11 @@ impl<H: Handler> Shared<H> {
             return Err(reply);
         }
         let verdict = self.negotiate(&mut arrival, request.method.as_bytes())?;
-        let Handshake { revision, capabilities } = self.handshake(&request).map_err(|error| {
-            let answer = Answer::error(&request.id, &error, Era::Legacy);
-            respond(HeaderMap::new(), answer, verdict.decision)
-        })?;
+        let Handshake { revision, capabilities } =
+            self.handshake(&request, self.policy.assumed_revision).map_err(|error| {
+                let answer = Answer::error(&request.id, &error, Era::Legacy);
+                respond(HeaderMap::new(), answer, verdict.decision)
+            })?;
         let principal = arrival.principal.take();
         let id = || {
             let token = SessionToken::mint(revision, capabilities);
@@ -80,10 +81,18 @@ impl<H: Handler> Shared<H> {
         })))
     }
 
-    /// Reads what the client asks for and settles on a revision.
-    pub(super) fn handshake(&self, request: &Request) -> Result<Handshake, RpcError> {
-        let requested: Cow<'_, str> =
-            request.params.text(Member::ProtocolVersion).ok_or_else(|| {
+    /// Reads what the client asks for and settles on a revision; one that asks for none gets
+    /// `assumed`.
+    pub(super) fn handshake(
+        &self,
+        request: &Request,
+        assumed: Option<Revision>,
+    ) -> Result<Handshake, RpcError> {
+        let requested: Cow<'_, str> = request
+            .params
+            .text(Member::ProtocolVersion)
+            .or(assumed.map(|revision| revision.as_str().into()))
+            .ok_or_else(|| {
                 RpcError::invalid_params("initialize needs params.protocolVersion, a string")
             })?;
         let revision = negotiate(&requested, self.served)

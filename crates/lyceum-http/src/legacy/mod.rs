@@ -5,6 +5,7 @@
 //! `pipeline.rs`; the folder can go when the revisions do.
 
 mod batch;
+mod hand_over;
 mod http_sse;
 mod initialize;
 mod journal;

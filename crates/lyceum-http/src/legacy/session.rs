@@ -34,6 +34,7 @@ pub struct Session {
 #[derive(Debug)]
 struct State {
     revision: Revision,
+    settled: bool,
     capabilities: ClientCapabilities,
     log_level: LogLevel,
     subscriptions: BTreeSet<String>,
@@ -78,6 +79,7 @@ impl Session {
     pub(crate) fn new(key: [u8; 16], revision: Revision, capabilities: ClientCapabilities) -> Self {
         let state = State {
             revision,
+            settled: false,
             capabilities,
             log_level: LogLevel::Info,
             subscriptions: BTreeSet::new(),
@@ -107,7 +109,13 @@ impl Session {
     pub fn settle(&self, revision: Revision, capabilities: ClientCapabilities) {
         let mut state = self.lock();
         state.revision = revision;
+        state.settled = true;
         state.capabilities = capabilities;
+    }
+
+    /// Whether `initialize` settled anything here.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lock().settled
     }
 
     /// The least severe log message the client wants.

@@ -38,7 +38,11 @@ impl<H: Handler> Shared<H> {
                 arrival.trace.rule = "get-look";
                 answer::json(StatusCode::OK, info::document(self))
             }
-            GetAnswer::Stream => self.open_stream(&arrival).unwrap_or_else(|reply| reply),
+            GetAnswer::Stream => match self.pair() {
+                Some(pair) if self.session_of(&arrival).is_err() => pair.open(arrival.principal),
+                _ => self.open_stream(&arrival),
+            }
+            .unwrap_or_else(|reply| reply),
             GetAnswer::Info => answer::json(StatusCode::OK, info::document(self)),
             GetAnswer::Html => info::page(self, arrival.uri, arrival.fields.all),
             GetAnswer::MethodNotAllowed => self.method_not_allowed(arrival.fields),

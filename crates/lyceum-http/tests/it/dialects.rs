@@ -272,13 +272,41 @@ async fn unknown_and_forbidden_tools_have_the_dialects_code() {
                 "sse" => response.events()[0].json(),
                 _ => response.json(),
             };
-            assert_eq!(body["error"], json!({"code": code, "message": message}), "{dialect}");
+            let mut expected = json!({"code": code, "message": message});
+            if dialect == Knox {
+                expected["data"] = format!("Server error: {message}").into();
+            }
+            assert_eq!(body["error"], expected, "{dialect}");
             let response = send(&lab, &modern(7, tool, json!({})), BOTH).await;
             let code = match framing(&response).as_str() {
                 "sse" => response.events()[0].json()["error"]["code"].clone(),
                 _ => response.json()["error"]["code"].clone(),
             };
             assert_eq!(code, -32602, "modern rules in every dialect: {dialect}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn body_that_is_no_request_is_400_or_in_band() {
+    for (dialect, status) in
+        [(Standard, 400), (AgentData, 400), (Knox, 200), (Turul, 400), (Strict, 400)]
+    {
+        let lab = Lab::speaking(dialect);
+        let response = send(&lab, &Request::post(PATH, r#"{"jsonrpc":"2.0","id":7}"#), BOTH).await;
+        refused(&response, status, -32600, json!(7));
+    }
+}
+
+#[tokio::test]
+async fn handshake_without_a_revision_is_taken_for_the_oldest_in_knox_only() {
+    for dialect in Dialect::ALL {
+        let lab = Lab::speaking(dialect);
+        let request = Request::legacy(PATH, 7, "initialize", json!({}));
+        let answer = send(&lab, &request, BOTH).await.json();
+        match dialect {
+            Knox => assert!(answer["result"].is_object(), "{answer}"),
+            _ => assert_eq!(answer["error"]["code"], -32602, "{dialect}"),
         }
     }
 }

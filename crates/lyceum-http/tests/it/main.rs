@@ -13,6 +13,8 @@ mod edge_cases;
 mod fixture;
 // Guards at the door, and faults.
 mod guards;
+// Streams in the manner of Knox.
+mod hand_over;
 // The transport of 2024-11-05.
 mod http_sse;
 // An endpoint to call, and the requests to call it with.

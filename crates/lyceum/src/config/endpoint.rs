@@ -46,6 +46,8 @@ pub(crate) struct Endpoint {
     pub(crate) keys: Option<Vec<String>>,
     /// What stands in the path where clients put their token.
     pub(crate) token: Option<Secret>,
+    /// Whether it shows upstreams only, with the paths of the Knox proxy below its own.
+    pub(crate) is_knox: bool,
 }
 
 /// What endpoints take from the rest of the configuration.
@@ -53,6 +55,8 @@ pub(crate) struct Endpoint {
 pub(crate) struct Surroundings<'a> {
     /// The dialect of endpoints that name none.
     pub(crate) preset: Option<Dialect>,
+    /// Where the paths of the Knox proxy are, if they are served.
+    pub(crate) knox: Option<&'a Given<String>>,
     /// Whether streams are on at all.
     pub(crate) sse: bool,
     /// Whether other machines can reach the server.
@@ -74,7 +78,11 @@ impl Endpoint {
     /// One line for people.
     pub(crate) fn summary(&self) -> String {
         let mut line = format!("{} ({}", self.path, self.dialect);
-        let notes = [(!self.sse, "JSON only"), (self.http_sse, "also on /sse and /messages")];
+        let notes = [
+            (!self.sse, "JSON only"),
+            (self.http_sse, "also on /sse and /messages"),
+            (self.is_knox, "upstreams only, with the paths of Knox below"),
+        ];
         for (_, note) in notes.iter().filter(|(holds, _)| *holds) {
             line.push_str(", ");
             line.push_str(note);
@@ -96,12 +104,16 @@ pub(crate) fn check(
     settings: Vec<EndpointSettings>,
     around: &Surroundings<'_>,
 ) -> Result<Vec<Endpoint>, ConfigError> {
+    if let Some(prefix) = around.knox {
+        check_prefix(prefix)?;
+    }
     if settings.is_empty() {
         return Ok(standing(around));
     }
     let mut endpoints: Vec<Endpoint> = Vec::with_capacity(settings.len());
     for settings in settings {
         check_path(&settings.path)?;
+        check_beside_knox(&settings, around)?;
         if endpoints.iter().any(|endpoint| endpoint.path == settings.path.value) {
             return Err(taken(&settings.path, "another endpoint"));
         }
@@ -112,6 +124,9 @@ pub(crate) fn check(
             return Err(ConfigError::at(&http_sse.source, message));
         }
         endpoints.push(configured(settings, around)?);
+    }
+    if !endpoints.iter().any(|endpoint| endpoint.is_knox) {
+        endpoints.extend(knox(around));
     }
     Ok(endpoints)
 }
@@ -125,7 +140,13 @@ fn standing(around: &Surroundings<'_>) -> Vec<Endpoint> {
         // The 2024-11-05 transport is nothing but a stream.
         first.http_sse = around.preset.is_none() && around.sse;
     }
+    endpoints.extend(knox(around));
     endpoints
+}
+
+/// The endpoint that clients of the Knox proxy find.
+fn knox(around: &Surroundings<'_>) -> Option<Endpoint> {
+    around.knox.map(|prefix| unnamed(&prefix.value, None, around))
 }
 
 /// The endpoint at `path` as it is when nothing else is said about it.
@@ -141,6 +162,7 @@ fn unnamed(path: &str, profile: Option<&Profile>, around: &Surroundings<'_>) -> 
         http_sse: false,
         keys: None,
         token: None,
+        is_knox: around.knox.is_some_and(|prefix| prefix.value == path),
     }
 }
 
@@ -161,6 +183,7 @@ fn configured(
         http_sse: settings.http_sse.is_some_and(|given| given.value),
         keys: settings.keys.map(|given| given.value),
         token,
+        is_knox: base.is_knox,
         path,
     })
 }
@@ -205,6 +228,39 @@ fn check_path(path: &Given<String>) -> Result<(), ConfigError> {
     }
     match TAKEN.iter().find(|(taken, _)| *taken == value) {
         Some((_, by)) => Err(taken(path, by)),
+        None => Ok(()),
+    }
+}
+
+/// Where the Knox paths are must be free below, too.
+fn check_prefix(prefix: &Given<String>) -> Result<(), ConfigError> {
+    if prefix.value.contains(TOKEN) {
+        let message = format!("{} has a place for a token; Knox's paths have none", prefix.value);
+        return Err(ConfigError::at(&prefix.source, message));
+    }
+    if Profile::at(&prefix.value).is_some() {
+        return Err(taken(prefix, "a profile"));
+    }
+    check_path(prefix)
+}
+
+/// An endpoint at the Knox prefix speaks for it; none can be below it.
+fn check_beside_knox(
+    settings: &EndpointSettings,
+    around: &Surroundings<'_>,
+) -> Result<(), ConfigError> {
+    let Some(below) = around.knox.and_then(|knox| settings.path.value.strip_prefix(&knox.value))
+    else {
+        return Ok(());
+    };
+    if below.starts_with('/') {
+        return Err(taken(&settings.path, "the paths of Knox"));
+    }
+    match settings.http_sse.as_ref().filter(|given| given.value && below.is_empty()) {
+        Some(given) => {
+            let message = "it has its own stream at sse and message below; remove http_sse";
+            Err(ConfigError::at(&given.source, message))
+        }
         None => Ok(()),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 
     /// Whose habits to serve: `strict` (what the official SDKs' servers demand), `agent-data`,
     /// `knox`. It sets the dialect of every endpoint that names none; `agent-data` also sets
-    /// `index.skip_prefixes`. Without a preset, `/mcp` and `/mcp-readonly` are `standard`, `/mcp-gpt`
+    /// `index.skip_prefixes`, `knox` also serves the paths of that proxy below `knox.prefix`. Without a preset, `/mcp` and `/mcp-readonly` are `standard`, `/mcp-gpt`
     /// and `/mcp-gpt-full` are `agent-data`, and 2024-11-05 clients find `/sse` and `/messages`.
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Given<Preset>>,
@@ -111,6 +111,11 @@ pub(crate) struct Settings {
     #[serde(default)]
     pub(crate) stdio: StdioSettings,
 
+    /// What clients of the Knox MCP proxy find, under the preset `knox`.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) knox: KnoxSettings,
+
     /// What the server will hold, and how long it will wait.
     #[arg(skip)]
     #[serde(default)]
@@ -135,6 +140,7 @@ layer!(Settings {
     upstream,
     lockfile,
     stdio,
+    knox,
     limits,
 });
 
@@ -283,6 +289,18 @@ pub(crate) struct StdioSettings {
 }
 
 layer!(StdioSettings { allowed_commands });
+
+/// What clients of the Knox MCP proxy find.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnoxSettings {
+    /// Where the proxy was: the gateway's path, the topology and `mcp/v1`. Under the preset `knox`
+    /// the upstreams' tools and resources are served there; docs/knox.md tells more. An
+    /// `[[endpoint]]` at this very path says which tools it shows and to whom.
+    pub(crate) prefix: Option<Given<String>>,
+}
+
+layer!(KnoxSettings { prefix });
 
 /// Which model embeds.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

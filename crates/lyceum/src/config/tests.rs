@@ -42,7 +42,7 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lisen = \"127.0.0.1:1\"",
             "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
              `log`, `i_know_unauthenticated`, `hosts`, `origins`, `store`, `embeddings`, `index`, \
-             `documents`, `rest`, `endpoint`, `upstream`, `lockfile`, `stdio`, `limits`",
+             `documents`, `rest`, `endpoint`, `upstream`, `lockfile`, `stdio`, `knox`, `limits`",
         ),
         (
             "\nlisten = \"8808\"",
@@ -328,6 +328,7 @@ fn every_setting_has_a_variable() {
         ("LYCEUM_LISTEN", "localhost:0"),
         ("LYCEUM_DATA", "/d"),
         ("LYCEUM_PRESET", "knox"),
+        ("LYCEUM_KNOX_PREFIX", "/knox/mcp/v1"),
         ("LYCEUM_SSE", "false"),
         ("LYCEUM_LOG", "debug,hyper=warn"),
         ("LYCEUM_HOSTS", "a.example, b.example:8443"),
@@ -340,7 +341,8 @@ fn every_setting_has_a_variable() {
         ("LYCEUM_I_KNOW_UNAUTHENTICATED", "true"),
     ];
     let config = load("", &variables, &[]).unwrap();
-    assert_eq!(config.endpoints.len(), 2);
+    assert_eq!(config.endpoints.len(), 3);
+    assert_eq!(config.endpoints[2].path, "/knox/mcp/v1");
     assert_eq!(config.endpoints[0].dialect, Dialect::Knox);
     assert!(config.endpoints[0].offers("xylophone") && !config.endpoints[0].offers("echo"));
     assert!(config.endpoints[1].offers("echo"));
@@ -362,7 +364,7 @@ fn presets_set_the_dialect_of_endpoints_that_name_none() {
     };
     for preset in ["strict", "agent-data", "knox"] {
         let config = load("", &[], &["--preset", preset]).unwrap();
-        assert_eq!(config.endpoints.len(), 4);
+        assert_eq!(config.endpoints.len(), if preset == "knox" { 5 } else { 4 });
         for endpoint in &config.endpoints {
             assert_eq!(endpoint.dialect.as_str(), preset, "{}", endpoint.path);
         }
@@ -370,6 +372,39 @@ fn presets_set_the_dialect_of_endpoints_that_name_none() {
     let file = "[[endpoint]]\npath = \"/a\"\n[[endpoint]]\npath = \"/b\"\ndialect = \"turul\"";
     assert_eq!(summary(file, &["--preset", "strict"]), "/a (strict); /b (turul)");
     assert_eq!(summary(file, &["--no-sse"]), "/a (standard, JSON only); /b (turul, JSON only)");
+}
+
+#[test]
+fn knox_has_an_endpoint_of_its_own_that_can_be_configured() {
+    let base = "/gateway/sandbox/mcp/v1";
+    let knox = |file: &str| {
+        let config = load(file, &[], &["--preset", "knox"]).unwrap();
+        let summaries: Vec<_> =
+            config.endpoints.iter().filter(|endpoint| endpoint.is_knox).cloned().collect();
+        (config.endpoints.len(), summaries[0].summary())
+    };
+    let note = "upstreams only, with the paths of Knox below";
+    assert_eq!(knox(""), (5, format!("{base} (knox, {note})")));
+    assert_eq!(knox("[[endpoint]]\npath = \"/a\""), (2, format!("{base} (knox, {note})")));
+    let own = format!("[[endpoint]]\npath = \"{base}\"\ntools = [\"web_*\"]\nkeys = [\"k\"]");
+    assert_eq!(knox(&own), (1, format!("{base} (knox, {note}, tools web_*, keys k)")));
+    for (file, problem) in [
+        ("[knox]\nprefix = \"x\"", "2: \"x\" is no path for an endpoint"),
+        ("[knox]\nprefix = \"/\"", "2: / belongs to the hub"),
+        ("[knox]\nprefix = \"/mcp\"", "2: /mcp belongs to a profile"),
+        ("[knox]\nprefix = \"/{token}\"", "2: /{token} has a place for a token"),
+        (
+            "[knox]\nprefix = \"/k\"\n[[endpoint]]\npath = \"/k/sse\"",
+            "4: /k/sse belongs to the paths of Knox",
+        ),
+        (
+            "[knox]\nprefix = \"/k\"\n[[endpoint]]\npath = \"/k\"\nhttp_sse = true",
+            "5: it has its own stream",
+        ),
+    ] {
+        let told = refused(file, &[], &["--preset", "knox"]);
+        assert!(told.starts_with(&format!("lyceum.toml:{problem}")), "{told}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod durability; // what survives kills, failing disks and cut connections
 mod embedding; // what an embedding service is asked, and how often
 mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
+mod knox; // what clients of the Knox MCP proxy find
 mod lyceum; // starts the binary and talks to it
 mod readme; // what the README shows
 mod refusals; // configurations it does not start with

@@ -3,7 +3,8 @@
 use super::*;
 
 fn back(raw: &str, method: &str, client: Era, upstream: Era, prefix: &str) -> String {
-    let shape = Shape { method, client, upstream, prefix, info: b"I" };
+    let uris = UriPrefix { form: crate::names::UriForm::Plus, prefix };
+    let shape = Shape { method, client, upstream, uris, info: b"I" };
     let back = passed_back(&Bytes::copy_from_slice(raw.as_bytes()), &shape);
     String::from_utf8(back.to_vec()).unwrap()
 }
