@@ -167,8 +167,11 @@ impl<'a> Relay<'a> {
     /// Whether a failed call may be made again: it never arrived, or twice is as good as once.
     fn may_repeat(&self, error: &ClientError) -> bool {
         let lost = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
-        matches!(error, ClientError::Unreachable(_) | ClientError::Closed)
-            || (lost && self.subject.may_repeat())
+        let never_sent = matches!(
+            error,
+            ClientError::Unreachable(_) | ClientError::Unsent(_) | ClientError::Closed
+        );
+        never_sent || (lost && self.subject.may_repeat())
     }
 
     async fn completes(&self, upstream: &Upstream, cx: &Context) -> bool {

@@ -177,6 +177,7 @@ impl Upstream {
             }
             Err(
                 ClientError::Unreachable(_)
+                | ClientError::Unsent(_)
                 | ClientError::Broken(_)
                 | ClientError::Interrupted
                 | ClientError::Closed,

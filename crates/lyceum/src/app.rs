@@ -24,11 +24,6 @@ use crate::observed::Observed;
 use crate::rest::{self, Doorkeeper, Rest};
 use crate::{knowledge, library, monitoring};
 
-/// Where 2024-11-05 clients open their stream, and where they send.
-const SSE: &str = "/sse";
-const MESSAGES: &str = "/messages";
-/// The file with the sealing keys, in the data directory.
-const SEAL_KEY: &str = "seal.key";
 /// How often an operator who serves strangers is reminded of it.
 const REMINDER: Duration = Duration::from_secs(60);
 
@@ -79,12 +74,10 @@ impl App {
         let (kb, embedder) = library::open_watched(&config).await?;
         let ring = Arc::new(KeyRing::load(&kb).await.context("reading the API keys")?);
         let listen = config.listen(ring.has_live())?;
-        let key = config.data.join(SEAL_KEY);
-        let first_start = !key.exists();
-        let sealer = Sealer::from_file(&key)
-            .with_context(|| format!("cannot use the sealing key {}", key.display()))?;
+        let first_start = !config.seal_key().exists();
+        let sealer = behind::sealer(&config)?;
         let (refusals, lines) = Refusals::new();
-        let (sealer, refusals) = (Arc::new(sealer), Arc::new(refusals));
+        let refusals = Arc::new(refusals);
         let integrity = Arc::default();
         let gateway = behind::gateway(&config, &sealer)?;
         gateway.reserve(knowledge::tools::NAMES.iter().map(|&name| name.to_owned()));
@@ -161,8 +154,10 @@ impl App {
         let configured = self.config.endpoints.iter().zip(&self.doors);
         let site = configured.fold(Site::new(), |site, (config, door)| {
             let site = door.open(site);
-            let http_sse = || door.endpoint.http_sse(MESSAGES);
-            if config.http_sse { site.http_sse(SSE, http_sse()) } else { site }
+            match config.http_sse_paths() {
+                Some([sse, messages]) => site.http_sse(&sse, door.endpoint.http_sse(messages)),
+                None => site,
+            }
         });
         let (judge, rest) = (self.rest.clone(), self.rest.clone());
         site.matching(move |path| judge.claims(path), move |request| rest.respond(request))

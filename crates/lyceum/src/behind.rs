@@ -38,6 +38,14 @@ pub(crate) fn gateway(config: &Config, sealer: &Arc<Sealer>) -> anyhow::Result<G
     Ok(gateway)
 }
 
+/// What seals everything clients carry for us, and what we keep of authorization servers.
+pub(crate) fn sealer(config: &Config) -> anyhow::Result<Arc<Sealer>> {
+    let key = config.seal_key();
+    let sealer = Sealer::from_file(&key);
+    let problem = || format!("cannot use the sealing key {}", key.display());
+    Ok(Arc::new(sealer.with_context(problem)?))
+}
+
 /// How upstreams are reached.
 pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
     Setting {

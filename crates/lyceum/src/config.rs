@@ -150,6 +150,11 @@ impl Config {
         self.lockfile.clone().unwrap_or_else(|| self.data.join("upstreams.lock"))
     }
 
+    /// The file with the sealing keys.
+    pub(crate) fn seal_key(&self) -> PathBuf {
+        self.data.join("seal.key")
+    }
+
     /// The file with the knowledge.
     pub(crate) fn database(&self) -> PathBuf {
         self.data.join("knowledge.db")

@@ -27,7 +27,9 @@ impl<'a> Welcome<'a> {
         Self {
             url: paths.next().map(|path| app.url(path)).unwrap_or_default(),
             others: paths.collect(),
-            sse: endpoints.iter().any(|endpoint| endpoint.http_sse).then(|| app.url("/sse")),
+            sse: endpoints
+                .iter()
+                .find_map(|endpoint| Some(app.url(&endpoint.http_sse_paths()?[0]))),
             health: app.url("/health"),
             metrics: app.url("/metrics"),
             data: &app.config.data,

@@ -181,6 +181,7 @@ fn builder(
 ) -> ClientBuilder {
     let mut limits = Limits::default();
     limits.silence = config.call_timeout;
+    limits.probe = limits.probe.min(config.call_timeout);
     let versions = match config.era {
         EraChoice::Auto => RevisionSet::ALL,
         EraChoice::Legacy => RevisionSet::LEGACY,

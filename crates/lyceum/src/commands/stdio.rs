@@ -1,6 +1,7 @@
-//! `lyceum stdio`: serves the client that started us.
+//! `lyceum stdio`: serves the client that started us, with everything that is behind the gateway.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use lyceum_kb::Indexer;
 use lyceum_server::stdio::{Options, serve};
@@ -8,7 +9,7 @@ use lyceum_server::stdio::{Options, serve};
 use crate::background::Background;
 use crate::cli::StdioOpts;
 use crate::config::{Config, Environment, Settings};
-use crate::{knowledge, library, logging};
+use crate::{behind, knowledge, library, logging};
 
 pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     let flags = Settings { log: opts.log, data: opts.data, ..Settings::default() };
@@ -26,7 +27,10 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
         let mut background = Background::default();
         background.run(knowledge::follow(&kb, server.clone()));
         let _indexer = Indexer::start(kb);
-        let served = serve(server, options).await;
+        let gateway = behind::gateway(&config, &behind::sealer(&config)?)?;
+        let door = gateway.door(server, Arc::new(|_: &str| true));
+        let served = serve(door, options).await;
+        gateway.close().await;
         background.stop().await;
         anyhow::Ok(served?)
     });

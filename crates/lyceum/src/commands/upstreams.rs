@@ -31,7 +31,7 @@ pub(crate) fn run(opts: UpstreamsOpts, environment: &Environment) -> anyhow::Res
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         std::fs::create_dir_all(&config.data).context("making the data directory")?;
-        let sealer = Arc::new(Sealer::from_file(&config.data.join("seal.key"))?);
+        let sealer = behind::sealer(&config)?;
         match opts.command.unwrap_or(UpstreamsCommand::List) {
             UpstreamsCommand::Login { name } => login(&config, &sealer, &name).await,
             UpstreamsCommand::Logout { name } => logout(&config, &sealer, &name).await,

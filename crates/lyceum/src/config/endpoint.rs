@@ -40,7 +40,7 @@ pub(crate) struct Endpoint {
     pub(crate) explain: bool,
     /// The tools it offers; `None` means all.
     pub(crate) tools: Option<Vec<Glob>>,
-    /// Whether it is served on `/sse` and `/messages` too.
+    /// Whether 2024-11-05 clients reach it, too.
     pub(crate) http_sse: bool,
     /// The names of the keys that may enter; `None` means any.
     pub(crate) keys: Option<Vec<String>>,
@@ -70,6 +70,12 @@ impl Endpoint {
         self.tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)))
     }
 
+    /// Where 2024-11-05 clients open their stream, and where they send.
+    pub(crate) fn http_sse_paths(&self) -> Option<[String; 2]> {
+        let base = if self.path == "/mcp" { "" } else { &self.path };
+        self.http_sse.then(|| [format!("{base}/sse"), format!("{base}/messages")])
+    }
+
     /// The name of the profile at its path; other endpoints are named after their path.
     pub(crate) fn profile_name(&self) -> &str {
         Profile::at(&self.path).map_or(self.path.trim_start_matches('/'), |profile| profile.name)
@@ -80,7 +86,7 @@ impl Endpoint {
         let mut line = format!("{} ({}", self.path, self.dialect);
         let notes = [
             (!self.sse, "JSON only"),
-            (self.http_sse, "also on /sse and /messages"),
+            (self.http_sse, "also over HTTP+SSE"),
             (self.is_knox, "upstreams only, with the paths of Knox below"),
         ];
         for (_, note) in notes.iter().filter(|(holds, _)| *holds) {
@@ -117,11 +123,11 @@ pub(crate) fn check(
         if endpoints.iter().any(|endpoint| endpoint.path == settings.path.value) {
             return Err(taken(&settings.path, "another endpoint"));
         }
-        if let Some(http_sse) = settings.http_sse.as_ref().filter(|http_sse| http_sse.value)
-            && let Some(other) = endpoints.iter().find(|endpoint| endpoint.http_sse)
-        {
-            let message = format!("{} has http_sse already; remove it here or there", other.path);
-            return Err(ConfigError::at(&http_sse.source, message));
+        let is_stream = |endpoint: &Endpoint| {
+            endpoint.http_sse_paths().is_some_and(|paths| paths.contains(&settings.path.value))
+        };
+        if endpoints.iter().any(is_stream) {
+            return Err(taken(&settings.path, "the HTTP+SSE clients of another endpoint"));
         }
         endpoints.push(configured(settings, around)?);
     }
@@ -136,9 +142,9 @@ fn standing(around: &Surroundings<'_>) -> Vec<Endpoint> {
     let served = PROFILES.iter().filter(|profile| profile.public || !around.public);
     let mut endpoints: Vec<Endpoint> =
         served.map(|profile| unnamed(profile.path, Some(profile), around)).collect();
-    if let Some(first) = endpoints.first_mut() {
+    for endpoint in &mut endpoints {
         // The 2024-11-05 transport is nothing but a stream.
-        first.http_sse = around.preset.is_none() && around.sse;
+        endpoint.http_sse = around.preset.is_none() && around.sse;
     }
     endpoints.extend(knox(around));
     endpoints
@@ -207,7 +213,7 @@ fn check_token(
             wrong("whoever has the token may enter; remove keys, or the token".to_owned())
         }
         (true, Some(_)) if settings.http_sse.as_ref().is_some_and(|given| given.value) => {
-            wrong("/sse and /messages have no place for a token; remove http_sse".to_owned())
+            wrong("HTTP+SSE has no place for a token; remove http_sse".to_owned())
         }
         _ => Ok(token),
     }

@@ -162,8 +162,8 @@ pub(crate) struct EndpointSettings {
     /// The tools it offers, as names or globs (`search_*`). Without it: those of the profile at this
     /// path, else all.
     pub(crate) tools: Option<Given<Vec<ToolGlob>>>,
-    /// Whether 2024-11-05 clients reach it on `/sse` and `/messages` too; at most one endpoint can
-    /// have them. Without it: no.
+    /// Whether 2024-11-05 clients reach it, too: `/mcp` on `/sse` and `/messages`, others on `sse` and
+    /// `messages` below their path. Without it: no.
     pub(crate) http_sse: Option<Given<bool>>,
     /// The names of the API keys that may enter; others are refused (403). Without it: any key, and
     /// on loopback nobody needs one until the first key is made.

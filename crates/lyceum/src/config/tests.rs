@@ -85,8 +85,9 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lyceum.toml:4: /a belongs to another endpoint; choose another path",
         ),
         (
-            "[[endpoint]]\npath = \"/a\"\nhttp_sse = true\n[[endpoint]]\npath = \"/b\"\nhttp_sse = true",
-            "lyceum.toml:6: /a has http_sse already; remove it here or there",
+            "[[endpoint]]\npath = \"/a\"\nhttp_sse = true\n[[endpoint]]\npath = \"/a/sse\"",
+            "lyceum.toml:5: /a/sse belongs to the HTTP+SSE clients of another endpoint; choose another \
+             path",
         ),
         (
             "[[endpoint]]\npath = \"/a\"\ntools = [\"\"]",
@@ -189,7 +190,7 @@ fn tokens_have_a_place_and_a_source() {
         ),
         (
             "path = \"/g/{token}\"\ntoken_file = \"t\"\nhttp_sse = true",
-            "lyceum.toml:2: /sse and /messages have no place for a token; remove http_sse",
+            "lyceum.toml:2: HTTP+SSE has no place for a token; remove http_sse",
         ),
         (
             "path = \"/documents/mine\"",
@@ -291,12 +292,12 @@ fn nothing_set_serves_mcp_to_every_client_on_loopback() {
     let reading =
         "search_knowledge list_documents get_document get_document_for_rewrite batch_read";
     let expected = [
-        "/mcp (standard, also on /sse and /messages)".to_owned(),
-        format!("/mcp-readonly (standard, tools {reading})"),
+        "/mcp (standard, also over HTTP+SSE)".to_owned(),
+        format!("/mcp-readonly (standard, also over HTTP+SSE, tools {reading})"),
         format!(
-            "/mcp-gpt (agent-data, tools {reading} upload_document update_document patch_document)"
+            "/mcp-gpt (agent-data, also over HTTP+SSE, tools {reading} upload_document update_document patch_document)"
         ),
-        "/mcp-gpt-full (agent-data)".to_owned(),
+        "/mcp-gpt-full (agent-data, also over HTTP+SSE)".to_owned(),
     ];
     assert_eq!(summary, expected);
     assert_eq!(config.policy.max_body, 4 << 20);

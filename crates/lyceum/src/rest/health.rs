@@ -70,6 +70,9 @@ struct Upstream {
     /// Tools held back because their definitions changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quarantined: Vec<String>,
+    /// Characters nobody sees in its definitions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    flagged: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// Since when its status is what it is.
@@ -204,6 +207,7 @@ impl Upstream {
             tools: Some(health.tools),
             collisions: health.collisions,
             quarantined: health.quarantined,
+            flagged: health.flagged,
             last_error: health.last_error,
             since: Some(since.to_string()),
         }

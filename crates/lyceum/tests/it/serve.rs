@@ -164,6 +164,20 @@ async fn endpoints_offer_what_the_file_says() {
 }
 
 #[tokio::test]
+async fn every_endpoint_has_the_old_transport_below_it() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    for (sse, messages) in
+        [("/sse", "/messages?"), ("/mcp-readonly/sse", "/mcp-readonly/messages?")]
+    {
+        let request = Request::new("GET", sse).header("accept", "text/event-stream");
+        let (head, mut events) = lyceum.connect().await.stream(&request).await;
+        assert_eq!(head.status, 200, "{sse}");
+        let first = events.next().await.expect("an event");
+        assert!(first.data.starts_with(messages), "{sse}: {first:?}");
+    }
+}
+
+#[tokio::test]
 async fn watchers_get_health_and_metrics() {
     let (lyceum, _data) = Lyceum::fresh(&[]).await;
     let health = lyceum.call(&Request::new("GET", "/health").set("host", "10.1.2.3")).await;
