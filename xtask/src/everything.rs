@@ -73,7 +73,16 @@ fn program(workspace: &Workspace, name: &str, other: &str) -> Result<PathBuf> {
 
 fn build_command(workspace: &Workspace) -> Command {
     let mut command = workspace.cargo(["build", "--release", "--bin", "lyceum"]);
-    command.args(["--example", "everything", "--example", "conformance_client"]).args(PACKAGES);
+    command
+        .args([
+            "--example",
+            "everything",
+            "--example",
+            "conformance_client",
+            "--example",
+            "upstream",
+        ])
+        .args(PACKAGES);
     command
 }
 

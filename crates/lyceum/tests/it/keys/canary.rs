@@ -51,7 +51,8 @@ async fn keys_and_tokens_reach_no_log_metric_or_file() {
     let upload = json!({ "name": "upload_document", "arguments": { "path": "a", "content": "x" } });
     let right = format!("/gpt-mcp/{TOKEN}/mcp");
     let wrong = format!("/gpt-mcp/{WRONG}/mcp");
-    let mistyped = format!("{}x", &key[..key.len() - 1]);
+    let last = if key.ends_with('x') { 'y' } else { 'x' };
+    let mistyped = format!("{}{last}", &key[..key.len() - 1]);
     let mut connection = lyceum.connect().await;
     for _ in 0..50 {
         let requests = [
