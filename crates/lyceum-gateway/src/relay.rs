@@ -209,6 +209,7 @@ impl<'a> Relay<'a> {
         }
         let (line, asks) = Line::holding(cx.clone(), self.subject.upstream());
         let options = self.options(connection, &line, request, cx);
+        let held_on = Arc::clone(connection);
         let (connection, method) = (Arc::clone(connection), request.method.to_string());
         let waits = self.needs_task(&connection, cx);
         let calling: Calling = Box::pin(async move {
@@ -219,7 +220,7 @@ impl<'a> Relay<'a> {
             params.text("taskId", &id);
             connection.peer.call_with("tasks/result", params.finish(), &options).await
         });
-        let call = HeldCall::new(calling, asks, line);
+        let call = HeldCall::new(calling, asks, line, held_on);
         self.advance(call, request, cx).await
     }
 

@@ -27,7 +27,7 @@ use crate::listing::Listing;
 use crate::names::UriPrefix;
 use crate::oauth::OAuth;
 use breaker::Breaker;
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, Holding};
 use dial::DialError;
 pub use dial::Setting;
 pub use health::{Health, Status};
@@ -134,7 +134,10 @@ impl Upstream {
             return Err(Unavailable::Failing { name: self.config.name.clone(), retry });
         }
         match self.config.share {
-            Share::Shared => self.shared().await,
+            Share::Shared => match self.shared().await? {
+                taken if taken.is_taken() => self.own.spare(self).await,
+                connection => Ok(connection),
+            },
             Share::PerSession => self.own.get(self, cx).await,
         }
     }

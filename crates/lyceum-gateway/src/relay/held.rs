@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::line::{Ask, Line};
 use super::{asking, caller};
+use crate::upstream::{Connection, Holding};
 
 /// How long a client may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -52,6 +53,9 @@ pub(crate) struct HeldCall {
     open: Vec<(String, Ask)>,
     n_asked: usize,
     line: Arc<Line>,
+    connection: Arc<Connection>,
+    /// While it waits, or has waited, for its client.
+    holding: Option<Holding>,
 }
 
 enum Running {
@@ -72,8 +76,14 @@ pub(crate) enum Step {
 }
 
 impl HeldCall {
-    pub(crate) fn new(calling: Calling, asks: mpsc::Receiver<Ask>, line: Arc<Line>) -> HeldCall {
-        HeldCall { running: Running::Inline(calling), asks, open: Vec::new(), n_asked: 0, line }
+    pub(crate) fn new(
+        calling: Calling,
+        asks: mpsc::Receiver<Ask>,
+        line: Arc<Line>,
+        connection: Arc<Connection>,
+    ) -> HeldCall {
+        let (running, open) = (Running::Inline(calling), Vec::new());
+        HeldCall { running, asks, open, n_asked: 0, line, connection, holding: None }
     }
 
     /// Goes on until the call ends or asks something.
@@ -145,6 +155,7 @@ impl HeldCall {
     /// Lets it run by itself.
     fn detach(&mut self) {
         self.line.attach(None);
+        self.holding.get_or_insert_with(|| self.connection.hold());
         if let Running::Inline(calling) = &mut self.running {
             let calling = std::mem::replace(calling, Box::pin(std::future::pending()));
             self.running = Running::Alone(Alone(tokio::spawn(calling)));

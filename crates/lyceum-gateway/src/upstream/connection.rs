@@ -22,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) offers: Offers,
     opened: Instant,
     n_calls: AtomicUsize,
+    /// Calls that wait for their client's answer.
+    n_held: AtomicUsize,
     /// A call found it broken, and nobody has looked yet.
     is_suspect: AtomicBool,
     used: Mutex<Instant>,
@@ -30,6 +32,10 @@ pub(crate) struct Connection {
     /// The process at the other end, which ends with the connection.
     child: Option<Handle>,
 }
+
+/// A call that waits for its client's answer.
+#[derive(Debug)]
+pub(crate) struct Holding(Arc<Connection>);
 
 /// A call in progress; while there are any, the connection is in use.
 #[derive(Debug)]
@@ -44,6 +50,7 @@ impl Connection {
             peer,
             opened: Instant::now(),
             n_calls: AtomicUsize::new(0),
+            n_held: AtomicUsize::new(0),
             is_suspect: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             level: tokio::sync::Mutex::new(None),
@@ -54,6 +61,18 @@ impl Connection {
     pub(crate) fn enter(self: &Arc<Self>) -> InUse {
         self.n_calls.fetch_add(1, Ordering::Relaxed);
         InUse(Arc::clone(self))
+    }
+
+    pub(crate) fn hold(self: &Arc<Self>) -> Holding {
+        self.n_held.fetch_add(1, Ordering::Relaxed);
+        Holding(Arc::clone(self))
+    }
+
+    /// Whether questions of further calls could not be told from those of a call that waits: all
+    /// messages come on one stream, and questions do not say whose they are.
+    pub(crate) fn is_taken(&self) -> bool {
+        let is_one_stream = self.child.is_some() || self.peer.is_http_sse();
+        self.era == Era::Legacy && is_one_stream && self.n_held.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn suspect(&self) {
@@ -111,6 +130,12 @@ impl Connection {
         if let Some(child) = &self.child {
             child.stop().await;
         }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.0.n_held.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

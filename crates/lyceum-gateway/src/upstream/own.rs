@@ -1,7 +1,9 @@
-//! [`OwnConnections`]: connections that belong to one session, or to one principal.
+//! [`OwnConnections`]: connections that belong to one session, or to one principal; and spare ones,
+//! for upstreams whose shared connection is taken by a call that waits for its client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lyceum_http::{Context, Principal};
 use tokio::sync::OnceCell;
@@ -10,6 +12,9 @@ use tokio::time::Instant;
 use super::{Connection, Unavailable, Upstream};
 use crate::config::UpstreamConfig;
 
+/// How long a spare connection nobody uses is kept.
+const SPARE: Duration = Duration::from_secs(60);
+
 /// Whose connection it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Owner {
@@ -17,6 +22,8 @@ enum Owner {
     Session([u8; 16]),
     /// Everything a modern client with these credentials does.
     Principal(Arc<str>, Option<Principal>),
+    /// Whoever finds the shared connection taken.
+    Spare(usize),
 }
 
 type Slot = Arc<OnceCell<Arc<Connection>>>;
@@ -40,7 +47,25 @@ impl OwnConnections {
         upstream: &Upstream,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        let owner = Owner::of(cx);
+        self.open(upstream, Owner::of(cx)).await
+    }
+
+    /// A connection on which no call waits.
+    pub(crate) async fn spare(&self, upstream: &Upstream) -> Result<Arc<Connection>, Unavailable> {
+        let is_free = |number: &usize| {
+            let open = self.lock();
+            let connection = open.get(&Owner::Spare(*number)).and_then(|slot| slot.get());
+            !connection.is_some_and(|connection| connection.is_taken())
+        };
+        let free = (0..self.max).find(is_free).unwrap_or(self.max);
+        self.open(upstream, Owner::Spare(free)).await
+    }
+
+    async fn open(
+        &self,
+        upstream: &Upstream,
+        owner: Owner,
+    ) -> Result<Arc<Connection>, Unavailable> {
         let slot = self.slot(&owner).ok_or_else(|| Unavailable::Full {
             name: upstream.config.name.clone(),
             limit: self.max,
@@ -86,10 +111,10 @@ impl OwnConnections {
     /// Closes what is idle or old, whatever streams are open; everything `at_once`.
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
         let mut over = Vec::new();
-        self.lock().retain(|_, slot| {
+        self.lock().retain(|owner, slot| {
             let Some(connection) = slot.get() else { return !at_once };
             let is_over = at_once
-                || config.idle_timeout.is_some_and(|limit| connection.idle() >= limit)
+                || owner.patience(config).is_some_and(|limit| connection.idle() >= limit)
                 || config.max_lifetime.is_some_and(|limit| connection.age() >= limit);
             if is_over {
                 over.push(Arc::clone(connection));
@@ -109,6 +134,14 @@ impl OwnConnections {
 }
 
 impl Owner {
+    /// How long a connection nobody uses is kept.
+    fn patience(&self, config: &UpstreamConfig) -> Option<Duration> {
+        match self {
+            Owner::Spare(_) => Some(config.idle_timeout.unwrap_or(SPARE)),
+            _ => config.idle_timeout,
+        }
+    }
+
     fn of(cx: &Context) -> Owner {
         match cx.session_key {
             Some(session) => Owner::Session(session),

@@ -168,3 +168,23 @@ async fn nothing_of_a_clients_own_hop_reaches_the_upstream() {
     let seen = upstream.everything();
     assert!(seen.contains("mirror") && !seen.contains(canary), "{seen}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_for_its_client_is_in_nobodys_way() {
+    for way in [Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let peers = [modern(&house).await, modern(&house).await];
+        let mut states = Vec::new();
+        for peer in &peers {
+            let asked = call(peer, json!({"name": "up_ask"})).await.unwrap();
+            assert_eq!(asked["resultType"], "input_required", "{way:?}: {asked}");
+            states.push(asked["requestState"].clone());
+        }
+        for (peer, (state, name)) in peers.iter().zip(states.iter().zip(["Ada", "Bo"])) {
+            let answers = json!({"elicitation-1": answer(name)});
+            let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
+            let ended = call(peer, retry).await.unwrap();
+            assert_eq!(ended["content"][0]["text"], format!("Hello, {name}!"), "{way:?}");
+        }
+    }
+}
