@@ -47,7 +47,10 @@ impl Index {
                 let changes = store.vectors_after(set, cursor.seq, PAGE).await?;
                 let Some(last) = changes.last() else { break };
                 cursor.seq = last.seq;
-                self.write(|state| apply(&mut state.matrix, &changes));
+                self.write(|state| {
+                    apply(&mut state.matrix, &changes);
+                    state.matrix.tidy();
+                });
             }
         }
         self.loaded.store(true, Ordering::Release);
@@ -71,6 +74,7 @@ impl Index {
                 apply(&mut matrix, &changes);
             }
         }
+        matrix.tidy();
         *cursor = Cursor { set: set.as_ref().map(|set| set.id), seq };
         self.write(|state| *state = State { set, matrix });
         Ok(())
@@ -114,6 +118,6 @@ impl Index {
 
 fn apply(matrix: &mut Matrix, changes: &[VectorChange]) {
     for VectorChange { key, text_revision, chunks, .. } in changes {
-        matrix.replace(*key, *text_revision, chunks);
+        matrix.put(*key, *text_revision, chunks);
     }
 }

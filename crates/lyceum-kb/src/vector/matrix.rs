@@ -91,6 +91,12 @@ impl Matrix {
     ///
     /// Vectors that are not as long as the others come from another model and are left out.
     pub fn replace(&mut self, key: i64, text_revision: i64, chunks: &[ChunkVector]) {
+        self.put(key, text_revision, chunks);
+        self.tidy();
+    }
+
+    /// The same for one of many: nothing is right before [`Matrix::tidy`].
+    pub(crate) fn put(&mut self, key: i64, text_revision: i64, chunks: &[ChunkVector]) {
         self.bury(key);
         let first = self.rows.len();
         for chunk in chunks {
@@ -104,7 +110,6 @@ impl Matrix {
             self.wholes.push(Whole::new(&self.sum_of(entry), &self.mean));
             self.drift += last - first;
         }
-        self.tidy();
     }
 
     /// Forgets a document.
@@ -167,7 +172,7 @@ impl Matrix {
     }
 
     /// Does the dear work that is due.
-    fn tidy(&mut self) {
+    pub(crate) fn tidy(&mut self) {
         if self.dead > MIN_DEAD.max(self.rows.len() / DEAD_SHARE) {
             self.compact();
         }

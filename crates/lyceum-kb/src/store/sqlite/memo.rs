@@ -3,8 +3,8 @@
 //! Every write of any process adds a row to the history, so what changed since is one range of that table. Whoever
 //! uses something kept looks at the documents that changed since by themselves, and takes the rest as it was.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
@@ -25,7 +25,12 @@ pub(super) struct Version {
 pub(super) struct Memo<K, V> {
     known: Mutex<Known<K, V>>,
     max_bytes: usize,
+    /// Held while a value is worked out; keys share them by their hash.
+    turns: [Mutex<()>; TURNS],
+    hashes: RandomState,
 }
+
+const TURNS: usize = 64;
 
 #[derive(Debug)]
 struct Known<K, V> {
@@ -46,7 +51,7 @@ struct Kept<V> {
 const VERSION: &str = "SELECT coalesce((SELECT max(rowid) FROM revision), 0), \
                        coalesce((SELECT max(key) FROM document), 0)";
 
-pub(super) const CHANGED: &str = "SELECT DISTINCT document FROM revision WHERE rowid > ?1";
+pub(super) const CHANGED: &str = "SELECT document FROM revision WHERE rowid > ?1";
 
 impl Version {
     pub(super) fn of(connection: &Connection) -> std::result::Result<Version, Fault> {
@@ -64,21 +69,23 @@ impl Version {
         newer && changes <= 500.max(now.last_key / 20) && growth <= self.last_key / 10
     }
 
-    /// The documents that changed after this, as keys.
+    /// The documents that changed after this, each once.
     pub(super) fn changed_since(
         self,
         connection: &Connection,
     ) -> std::result::Result<Vec<i64>, Fault> {
         let mut statement = connection.prepare_cached(CHANGED)?;
         let keys = statement.query_map([self.writes], |row| row.get(0))?;
-        Ok(keys.collect::<rusqlite::Result<_>>()?)
+        let keys = keys.collect::<rusqlite::Result<BTreeSet<i64>>>()?;
+        Ok(keys.into_iter().collect())
     }
 }
 
 impl<K: Hash + Eq + Clone, V> Memo<K, V> {
     pub(super) fn new(max_bytes: usize) -> Memo<K, V> {
         let known = Known { values: HashMap::new(), bytes: 0, clock: 0 };
-        Memo { known: Mutex::new(known), max_bytes }
+        let turns = [const { Mutex::new(()) }; TURNS];
+        Memo { known: Mutex::new(known), max_bytes, turns, hashes: RandomState::new() }
     }
 
     /// What is kept, and from when, if it still serves.
@@ -89,6 +96,12 @@ impl<K: Hash + Eq + Clone, V> Memo<K, V> {
         let kept = known.values.get_mut(key).filter(|kept| kept.version.is_near(now))?;
         kept.used = clock;
         Some((Arc::clone(&kept.value), kept.version))
+    }
+
+    /// The right to work out the value of a key, which at most one has at a time.
+    pub(super) fn turn(&self, key: &K) -> MutexGuard<'_, ()> {
+        let at = self.hashes.hash_one(key) as usize % TURNS;
+        self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the value unless it alone is too large.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::fault::Fault;
 use super::memo::{Memo, Version};
@@ -30,10 +30,6 @@ const MANY: i64 = 20_000;
 
 const LIST: &str = "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1";
 
-/// Documents that match, counted up to a limit.
-const COUNT: &str =
-    "SELECT count(*) FROM (SELECT rowid FROM lexical WHERE lexical MATCH ?1 LIMIT ?2)";
-
 impl Postings {
     /// Keys with what the word counts in each.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, f32)> {
@@ -52,14 +48,8 @@ pub(super) fn of(
     quoted: &str,
     now: Version,
 ) -> std::result::Result<(Arc<Postings>, Version), Fault> {
-    if let Some(known) = lists.get(&quoted.to_owned(), now) {
-        return Ok(known);
-    }
-    if now.last_key >= MANY && is_said_by_most(connection, quoted, now)? {
-        let nothing = Postings { says_nothing: true, ..Postings::default() };
-        return Ok((keep(lists, quoted, nothing, now), now));
-    }
-    in_full(connection, lists, quoted, now)
+    let most = if now.last_key < MANY { usize::MAX } else { now.last_key as usize / 2 };
+    find(connection, lists, quoted, most, now)
 }
 
 /// The list, whatever the word says.
@@ -69,36 +59,52 @@ pub(super) fn in_full(
     quoted: &str,
     now: Version,
 ) -> std::result::Result<(Arc<Postings>, Version), Fault> {
-    let known = lists.get(&quoted.to_owned(), now);
-    if let Some(known) = known.filter(|(list, _)| !list.says_nothing) {
+    find(connection, lists, quoted, usize::MAX, now)
+}
+
+/// The list that is kept or one that is made now, unless more than `most` documents are in it.
+fn find(
+    connection: &Connection,
+    lists: &Lists,
+    quoted: &str,
+    most: usize,
+    now: Version,
+) -> std::result::Result<(Arc<Postings>, Version), Fault> {
+    let key = quoted.to_owned();
+    let known = || {
+        let known = lists.get(&key, now);
+        known.filter(|(list, _)| !list.says_nothing || most < usize::MAX)
+    };
+    if let Some(known) = known() {
         return Ok(known);
     }
+    // Whoever asks for the same meanwhile waits for it instead of making it as well.
+    let _turn = lists.turn(&key);
+    if let Some(known) = known() {
+        return Ok(known);
+    }
+    let postings = read(connection, quoted, most)?;
+    let (bytes, postings) = (postings.bytes(), Arc::new(postings));
+    if postings.says_nothing || postings.keys.len() >= MIN_KEPT {
+        lists.put(key, Arc::clone(&postings), now, bytes);
+    }
+    Ok((postings, now))
+}
+
+fn read(
+    connection: &Connection,
+    quoted: &str,
+    most: usize,
+) -> std::result::Result<Postings, Fault> {
     let mut postings = Postings::default();
     let mut statement = connection.prepare_cached(LIST)?;
     let mut rows = statement.query([quoted])?;
     while let Some(row) = rows.next()? {
         postings.keys.push(row.get(0)?);
         postings.scores.push(row.get(1)?);
+        if postings.keys.len() > most {
+            return Ok(Postings { says_nothing: true, ..Postings::default() });
+        }
     }
-    if postings.keys.len() < MIN_KEPT {
-        return Ok((Arc::new(postings), now));
-    }
-    Ok((keep(lists, quoted, postings, now), now))
-}
-
-fn keep(lists: &Lists, quoted: &str, postings: Postings, now: Version) -> Arc<Postings> {
-    let (bytes, postings) = (postings.bytes(), Arc::new(postings));
-    lists.put(quoted.to_owned(), Arc::clone(&postings), now, bytes);
-    postings
-}
-
-fn is_said_by_most(
-    connection: &Connection,
-    quoted: &str,
-    now: Version,
-) -> std::result::Result<bool, Fault> {
-    let half = now.last_key / 2;
-    let counted: i64 =
-        connection.prepare_cached(COUNT)?.query_row(params![quoted, half + 1], |row| row.get(0))?;
-    Ok(counted > half)
+    Ok(postings)
 }

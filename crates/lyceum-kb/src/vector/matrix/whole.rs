@@ -79,13 +79,16 @@ impl Planes {
     /// The sum of the components where the sketch has a bit: the larger, the nearer.
     #[inline(always)]
     fn estimate(&self, sketch: &Sketch) -> i32 {
-        let mut sum = 0;
-        for (plane, bits) in self.0.iter().enumerate() {
-            let common: u32 = (0..WORDS).map(|word| (bits[word] & sketch[word]).count_ones()).sum();
-            let worth = if plane + 1 == PLANES { -(1 << plane) } else { 1 << plane };
-            sum += worth * common as i32;
+        let mut sums = [0_i64; WORDS];
+        for word in 0..WORDS {
+            for plane in 0..PLANES {
+                let common = i64::from((self.0[plane][word] & sketch[word]).count_ones());
+                let worth = common << plane;
+                sums[word] += if plane + 1 == PLANES { -worth } else { worth };
+            }
         }
-        sum
+        // All words side by side and one sum at the end: that is how processors are quick at it.
+        sums.iter().sum::<i64>() as i32
     }
 }
 
@@ -134,8 +137,13 @@ impl Matrix {
             left == 0
         });
         let least = enough.unwrap_or(0) as i32 - MOST;
-        let near = estimates.iter().enumerate().filter(|(_, estimate)| **estimate >= least);
-        near.map(|(at, _)| at).collect()
+        let mut near = Vec::with_capacity(2 * CANDIDATES);
+        for (at, estimate) in estimates.iter().enumerate() {
+            if *estimate >= least {
+                near.push(at);
+            }
+        }
+        near
     }
 
     #[inline(always)]

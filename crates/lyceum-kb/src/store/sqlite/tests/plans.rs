@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::super::{documents, list, outbox, schema, vectors};
+use super::super::{documents, list, memo, outbox, schema, vectors};
 
 fn plan(sql: &str) -> String {
     let connection = Connection::open_in_memory().unwrap();
@@ -28,6 +28,7 @@ fn l10_a_list_is_one_range_of_one_index() {
 fn other_lists_are_ranges_too() {
     check(list::NEXT_TAG, "SEARCH tag USING PRIMARY KEY (tag>?)");
     check(vectors::AFTER, "SEARCH vector USING INDEX vector_set_seq (set_id=? AND seq>?)");
+    check(memo::CHANGED, "SEARCH revision USING INTEGER PRIMARY KEY (rowid>?)");
     check(outbox::DUE, "SEARCH outbox USING INDEX outbox_due (set_id=? AND due<?)");
     check(
         documents::HISTORY,
