@@ -351,7 +351,9 @@ impl<'a> Relay<'a> {
         let uris = self.subject.upstream().uris();
         match error {
             ClientError::Rpc(error)
-                if cx.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED =>
+                if cx.era() == Era::Modern
+                    && error.code == ErrorCode::URL_ELICITATION_REQUIRED
+                    && !asking::url_elicitations(&error).is_empty() =>
             {
                 let requests = asking::url_elicitations(&error);
                 let state = State::Again.seal(request, cx, &upstream.name);

@@ -9,7 +9,7 @@ use lyceum_http::{Context, Principal};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::{Connection, Unavailable, Upstream};
+use super::{Connection, Unavailable, Upstream, describe};
 use crate::config::UpstreamConfig;
 
 /// How long a spare connection nobody uses is kept.
@@ -72,7 +72,7 @@ impl OwnConnections {
         })?;
         let opened = slot.get_or_try_init(|| async {
             let dialled = upstream.dial().await;
-            dialled.map(Arc::new).map_err(|error| error.to_string())
+            dialled.map(Arc::new).map_err(|error| describe(&error))
         });
         opened.await.cloned().map_err(|reason| {
             self.lock().remove(&owner);

@@ -71,7 +71,7 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
                     Ended::Idle => {
                         upstream.set_link(Link::Idle);
                         connection.close().await;
-                        upstream.wanted.notified().await;
+                        sweeping(&upstream, upstream.wanted.notified()).await;
                         upstream.set_link(Link::Connecting);
                         continue;
                     }
@@ -83,8 +83,16 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
         let wait = backoff.next(chance);
         tracing::warn!(upstream = upstream.config.name, reason, retry = ?wait, "upstream is down");
         upstream.set_link(Link::Down { reason, until: Instant::now() + wait });
-        sleep(wait).await;
+        sweeping(&upstream, sleep(wait)).await;
         upstream.set_link(Link::Connecting);
+    }
+}
+
+/// Waits for `done`. Connections of sessions grow old meanwhile, too.
+async fn sweeping(upstream: &Upstream, done: impl Future<Output = ()>) {
+    let mut done = std::pin::pin!(done);
+    while timeout(TICK, done.as_mut()).await.is_err() {
+        upstream.sweep().await;
     }
 }
 
