@@ -19,6 +19,7 @@ use super::silence::Silence;
 use super::traffic::{Audience, Traffic};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 const LOG_MESSAGE: &str = "notifications/message";
 
 /// The calls of one session that wait for their answers.
@@ -39,6 +40,8 @@ struct Entry {
     /// A handler of its own, and on whose behalf it was made.
     handler: Option<Handler>,
     caller: Option<u128>,
+    /// The task whose result it waits for.
+    task: Option<String>,
     keeping: Keeping,
 }
 
@@ -75,6 +78,7 @@ impl Pending {
             token: Token::of(call),
             handler: call.options.handler.clone(),
             caller: call.options.caller,
+            task: (call.method == "tasks/result").then(|| call.params.text("taskId")).flatten(),
             keeping,
         };
         calls.insert(key, entry);
@@ -86,7 +90,13 @@ impl Pending {
         traffic.make_room().await;
         match message {
             Message::Response(response) => self.answer(response),
-            Message::Request(request) => traffic.answer(request, self.audience()),
+            Message::Request(request) => {
+                let audience = match task_in(&request.params) {
+                    Some(task) => self.followers(&task),
+                    None => self.audience(),
+                };
+                traffic.answer(request, audience);
+            }
             Message::Notification(notification) => {
                 match self.addressee(&notification) {
                     Some(mailbox) => mailbox.put(ServerNotification::from(notification)).await,
@@ -154,12 +164,22 @@ impl Pending {
         Some(Arc::clone(&entry.mailbox))
     }
 
-    /// The call that may be meant by a message that names none: the newest of those that have a
-    /// handler of their own, if one caller made them all.
+    /// The call that may be meant by a message that names none.
     fn audience(&self) -> Option<Audience> {
+        self.newest(|_| true)
+    }
+
+    /// The call that waits for the result of a task. Somebody else's call is no substitute, even
+    /// if it is the only one.
+    fn followers(&self, task: &str) -> Option<Audience> {
+        self.newest(|entry| entry.task.as_deref() == Some(task))
+    }
+
+    /// The newest of those calls that have a handler of their own, if one caller made them all.
+    fn newest(&self, is_meant: impl Fn(&Entry) -> bool) -> Option<Audience> {
         let calls = self.lock();
         let mut heard = calls.iter().flatten().filter_map(|(key, entry)| {
-            let handler = entry.handler.as_ref()?;
+            let handler = entry.handler.as_ref().filter(|_| is_meant(entry))?;
             Some((key, handler, entry))
         });
         let first = heard.next()?;
@@ -217,4 +237,10 @@ impl Drop for Place {
 fn subscription(params: &Params) -> Option<u64> {
     let meta = Object::parse(params.get(Member::Meta)?).ok()?;
     number(meta.get(SUBSCRIPTION_ID)?.as_bytes())
+}
+
+/// The task a request of the server's belongs to, if it says so (2025-11-25).
+fn task_in(params: &Params) -> Option<String> {
+    let meta = Object::parse(params.get(Member::Meta)?).ok()?;
+    Object::parse(meta.get(RELATED_TASK)?.as_bytes()).ok()?.text("taskId")
 }
