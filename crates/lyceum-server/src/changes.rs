@@ -12,6 +12,7 @@ use lyceum_wire::encode;
 use tokio::sync::Notify;
 
 use crate::json::object;
+use crate::tasks::NOTIFICATION;
 
 /// Listening streams one server keeps.
 const MAX_LISTENERS: usize = 16 * 1024;
@@ -165,7 +166,7 @@ impl Change {
             Change::Prompts => "notifications/prompts/list_changed",
             Change::Resources => "notifications/resources/list_changed",
             Change::Resource(_) => "notifications/resources/updated",
-            Change::Task(_) => "notifications/tasks",
+            Change::Task(_) => NOTIFICATION,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lyceum_http::{About, Context, Handler, Outcome, Session};
 use lyceum_wire::{Era, Member, ParamHeaders, Request, RpcError};
 
+use crate::foreign::ForeignNews;
 use crate::server::Server;
 use crate::shelf::{Listed, Shelf};
 use crate::tool::Tool;
@@ -60,7 +61,9 @@ impl Server {
             ("prompts/list", _) => self.list(&self.0.prompts.load(), &request, &cx),
             ("completion/complete", _) => completion::complete(self, &request, &cx).await,
             ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
-            ("subscriptions/listen", Era::Modern) => listen::listen(self, &request, &cx).await,
+            ("subscriptions/listen", Era::Modern) => {
+                listen::listen(self, &request, &cx, ForeignNews::default()).await
+            }
             ("tasks/get", Era::Modern) => tasks::get(self, &request, &cx),
             ("tasks/update", Era::Modern) => tasks::update(self, &request, &cx),
             ("tasks/cancel", Era::Modern) => tasks::cancel(self, &request, &cx),

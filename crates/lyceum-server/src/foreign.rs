@@ -7,14 +7,19 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use lyceum_wire::Era;
+use lyceum_http::{Context, Outcome};
+use lyceum_wire::{Era, Request, RpcError};
+use tokio::sync::mpsc;
 
 use crate::changes::Change;
+use crate::listen;
 use crate::server::{Server, replace};
 use crate::shelf::{Listed, Shelf};
+use crate::tasks;
 
 /// A definition of another server's, under the name clients here know it by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +55,15 @@ pub struct ForeignTasks {
     pub modern: bool,
 }
 
+/// Tasks of other servers that one listening stream follows.
+#[derive(Debug, Default)]
+pub struct ForeignNews {
+    /// The ids the client knows them by, which it asked for.
+    pub tasks: Vec<String>,
+    /// Tasks that changed, as raw objects in the words of the extension.
+    pub changes: Option<mpsc::Receiver<Bytes>>,
+}
+
 /// Says whether a URI belongs to some other server.
 pub type UriClaim = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -77,6 +91,13 @@ impl ForeignItem {
             Era::Legacy => &self.legacy,
             Era::Modern => &self.modern,
         }
+    }
+}
+
+impl ForeignNews {
+    /// Waits for a task that changed; `None` when there will be no more.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        self.changes.as_mut()?.recv().await
     }
 }
 
@@ -113,6 +134,33 @@ impl Server {
                 self.0.changes.tell(&change);
             }
         }
+    }
+
+    /// Answers `subscriptions/listen` of a client that also follows tasks of other servers.
+    ///
+    /// # Errors
+    /// As the server itself would answer.
+    pub async fn listen(
+        &self,
+        request: &Request,
+        cx: &Context,
+        foreign: ForeignNews,
+    ) -> Result<Outcome, RpcError> {
+        listen::listen(self, request, cx, foreign).await
+    }
+
+    /// Keeps the raw result of a foreign call as a task that has ended, for a client of 2025-11-25
+    /// that wanted one, and answers the call.
+    ///
+    /// # Errors
+    /// When too much is kept already.
+    pub fn ended_task(
+        &self,
+        result: &[u8],
+        cx: &Context,
+        ttl: Option<Duration>,
+    ) -> Result<Outcome, RpcError> {
+        tasks::keep_ended(self, result, cx, ttl)
     }
 
     /// Who the server is, as the raw object modern results carry in their `_meta`.

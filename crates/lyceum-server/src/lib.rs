@@ -72,7 +72,7 @@ pub use call::Call;
 pub use completion::Completing;
 pub use content::{Content, ResourceLink};
 pub use error::{Capability, ToolError};
-pub use foreign::{Foreign, ForeignItem, ForeignTasks, UriClaim};
+pub use foreign::{Foreign, ForeignItem, ForeignNews, ForeignTasks, UriClaim};
 pub use listing::ResourcePage;
 pub use lyceum_wire::LogLevel;
 pub use prompt::{IntoMessages, Prompt, PromptArguments, PromptMessage, prompt};

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use lyceum_http::{Context, Delivery, Outcome};
-use lyceum_wire::{Id, Member, Request, RpcError, encode};
+use lyceum_wire::{Id, Member, Object as Members, Request, RpcError, Writer, encode};
 use serde::Deserialize;
 
 use crate::changes::Change;
 use crate::error::Capability;
+use crate::foreign::ForeignNews;
 use crate::json::{Object, object};
 use crate::resource_read::exists;
 use crate::server::Server;
@@ -39,12 +40,14 @@ pub(crate) async fn listen(
     server: &Server,
     request: &Request,
     cx: &Context,
+    mut foreign: ForeignNews,
 ) -> Result<Outcome, RpcError> {
     let filter = Filter::read(request)?;
     if filter.task_ids.is_some() && !cx.capabilities.has(Capability::Tasks.bit()) {
         return Err(RpcError::missing_capability(Capability::Tasks.required()));
     }
-    let wanted = filter.honoured(server, cx);
+    let mut wanted = filter.honoured(server, cx);
+    wanted.extend(foreign.tasks.drain(..).map(Change::Task));
     // Listening starts before the acknowledgement, so that nothing is missed in between.
     let listening = server.0.changes.listen(wanted.clone());
     let listening = listening.ok_or_else(|| RpcError::internal("too many listening streams"))?;
@@ -52,11 +55,19 @@ pub(crate) async fn listen(
         let problem = "subscriptions/listen needs a client that accepts text/event-stream";
         return Err(RpcError::invalid_request(problem));
     }
-    while let Some(changes) = listening.next().await {
-        for change in changes {
-            if let Some(message) = message(server, &change, &request.id, cx) {
-                cx.outlet.send(message).await;
-            }
+    loop {
+        let messages = tokio::select! {
+            changes = listening.next() => match changes {
+                Some(changes) => changes
+                    .iter()
+                    .filter_map(|change| message(server, change, &request.id, cx))
+                    .collect(),
+                None => break,
+            },
+            Some(task) = foreign.next() => vec![foreign_task(&task, &request.id)],
+        };
+        for message in messages {
+            cx.outlet.send(message).await;
         }
     }
     Ok(Outcome::json(object(|result| {
@@ -142,6 +153,16 @@ fn message(server: &Server, change: &Change, id: &Id, cx: &Context) -> Option<By
         write_meta(params, id);
     });
     Some(encode::notification(change.method(), Some(&params)))
+}
+
+/// The notification of a change of another server's task.
+fn foreign_task(task: &[u8], id: &Id) -> Bytes {
+    let mut params = Writer::new();
+    for (name, value) in Members::parse(task).unwrap_or_default().iter() {
+        params.raw(name, value);
+    }
+    params.object("_meta", |meta| meta.raw(SUBSCRIPTION_ID, id.as_bytes()));
+    encode::notification(tasks::NOTIFICATION, Some(&params.finish()))
 }
 
 /// The id goes back as it came: a number stays a number.

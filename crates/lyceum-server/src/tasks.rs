@@ -9,8 +9,8 @@ mod store;
 mod task;
 mod timestamp;
 
-pub(crate) use background::run;
-pub(crate) use extension::{cancel, created, get, notification, update};
+pub(crate) use background::{keep_ended, run};
+pub(crate) use extension::{NOTIFICATION, cancel, created, get, notification, update};
 pub(crate) use store::{Owner, Store};
 pub(crate) use task::{Claim, Ending, Naming, Task};
 

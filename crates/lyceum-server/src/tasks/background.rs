@@ -1,16 +1,23 @@
 //! Runs a tool's function in the background and brings its task to an end, whatever happens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lyceum_wire::{Era, Revision, RpcError};
+use lyceum_http::{Context, Outcome};
+use lyceum_wire::{Era, Object, Revision, RpcError, Writer};
 
 use super::RELATED_TASK;
+use super::store::Owner;
 use super::task::{Ending, Task};
 use crate::changes::Change;
 use crate::error::{Fault, ToolError};
+use crate::legacy;
 use crate::server::Server;
 use crate::tool::Running;
 use crate::tool_result::ToolResult;
+
+/// What is said when a result cannot be kept.
+const NO_ROOM: &str = "the server keeps too many task results to keep this one";
 
 /// Lets a function go on until its task ends.
 pub(crate) fn run(server: &Server, running: Running, task: Arc<Task>, revision: Revision) {
@@ -20,6 +27,38 @@ pub(crate) fn run(server: &Server, running: Running, task: Arc<Task>, revision: 
         unfinished.finish(ended, revision);
     });
     task.started(work.abort_handle());
+}
+
+/// Makes a task of 2025-11-25 of a result that is there already.
+pub(crate) fn keep_ended(
+    server: &Server,
+    result: &[u8],
+    cx: &Context,
+    ttl: Option<Duration>,
+) -> Result<Outcome, RpcError> {
+    let members = Object::parse(result).unwrap_or_default();
+    let task = server.0.tasks.create(Owner::of(cx), ttl)?;
+    let mut out = Writer::new();
+    let mut meta = Writer::new();
+    for (name, value) in members.iter() {
+        match name {
+            "_meta" => {
+                for (name, value) in Object::parse(value.as_bytes()).unwrap_or_default().iter() {
+                    meta.raw(name, value);
+                }
+            }
+            _ => out.raw(name, value),
+        }
+    }
+    meta.object(RELATED_TASK, |related| related.text("taskId", task.id()));
+    out.raw("_meta", meta.finish());
+    let failed = members.get("isError") == Some("true");
+    let ending = match server.0.tasks.keep(out.into_vec()) {
+        Some(result) => Ending::Result { result, failed },
+        None => Ending::Error(RpcError::internal(NO_ROOM)),
+    };
+    task.end(ending, None);
+    Ok(legacy::task_created(&task))
 }
 
 /// A task at work. Should its function panic, dropping this still ends it.
@@ -46,10 +85,7 @@ impl Unfinished {
         let result = result.encode(revision, &self.server.0.identity);
         match self.server.0.tasks.keep(result) {
             Some(result) => Ending::Result { result, failed },
-            None => {
-                let problem = "the server keeps too many task results to keep this one";
-                Ending::Error(RpcError::internal(problem))
-            }
+            None => Ending::Error(RpcError::internal(NO_ROOM)),
         }
     }
 

@@ -14,6 +14,9 @@ use crate::error::Capability;
 use crate::json::{Object, object};
 use crate::server::Server;
 
+/// What listening streams hear of tasks.
+pub(crate) const NOTIFICATION: &str = "notifications/tasks";
+
 /// Answers `tasks/get`.
 pub(crate) fn get(server: &Server, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
     let task = task(server, request, cx)?;
@@ -60,14 +63,14 @@ pub(crate) fn created(server: &Server, task: &Task) -> Outcome {
     result(server, "task", |result| task.write(Naming::Extension, result))
 }
 
-/// The `notifications/tasks` message of a listening stream; `meta` is its `_meta`.
+/// The message about a task of a listening stream; `meta` is its `_meta`.
 pub(crate) fn notification(task: &Task, meta: &[u8]) -> Bytes {
     let params = object(|params| {
         task.write(Naming::Extension, params);
         task.write_details(params);
         params.raw("_meta", meta);
     });
-    encode::notification("notifications/tasks", Some(&params))
+    encode::notification(NOTIFICATION, Some(&params))
 }
 
 fn task(
