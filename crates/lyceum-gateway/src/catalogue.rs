@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lyceum_server::ForeignItem;
-use lyceum_wire::{Object, ParamHeaders, Writer};
+use lyceum_wire::{Era, Object, ParamHeaders, Writer};
 
 use crate::config::UpstreamConfig;
 use crate::invisible;
 use crate::listing::Item;
 use crate::names::{Names, Offer, Source};
+use crate::relay::with_member;
 use crate::upstream::Upstream;
+
+/// What clients of 2025-11-25 read about tools that may run as tasks.
+const MAY_BE_TASK: &[u8] = br#"{"taskSupport":"optional"}"#;
 
 /// Everything there is behind the gateway, before any endpoint chooses from it.
 #[derive(Debug, Default)]
@@ -53,6 +57,25 @@ pub(crate) enum TaskSupport {
     Forbidden,
     Optional,
     Required,
+}
+
+impl TaskSupport {
+    /// What a tool's definition says, where the upstream has tasks in the way of `tasks`. A modern
+    /// upstream decides call by call, so there any tool may be called as a task.
+    fn of(definition: &Object<'_>, tasks: Option<Era>) -> TaskSupport {
+        let execution = || Object::parse(definition.get("execution")?.as_bytes()).ok();
+        match tasks {
+            None => TaskSupport::Forbidden,
+            Some(Era::Modern) => TaskSupport::Optional,
+            Some(Era::Legacy) => {
+                match execution().and_then(|execution| execution.text("taskSupport")).as_deref() {
+                    Some("optional") => TaskSupport::Optional,
+                    Some("required") => TaskSupport::Required,
+                    _ => TaskSupport::Forbidden,
+                }
+            }
+        }
+    }
 }
 
 impl Catalogue {
@@ -120,19 +143,20 @@ impl Catalogue {
         let hint = |name: &str| {
             annotations.as_ref().is_some_and(|annotations| annotations.get(name) == Some("true"))
         };
-        let execution = members.get("execution").and_then(|raw| Object::parse(raw.as_bytes()).ok());
-        let task = match execution.and_then(|execution| execution.text("taskSupport")).as_deref() {
-            Some("optional") => TaskSupport::Optional,
-            Some("required") => TaskSupport::Required,
-            _ => TaskSupport::Forbidden,
-        };
+        let tasks = upstream.listing().tasks;
+        let task = TaskSupport::of(&members, tasks);
         let headers = ParamHeaders::from_schema(members.get("inputSchema")?.as_bytes());
         let headers = headers.ok().filter(|headers| !headers.is_empty()).map(Arc::new);
         let legacy = definition(&members, "name", public, &|name, value| match name {
             // Before the modern era structured content had to be an object.
             "outputSchema" => describes_object(value),
+            "execution" => tasks == Some(Era::Legacy),
             _ => true,
         });
+        let legacy = match tasks {
+            Some(Era::Modern) => with_member(&legacy, "execution", MAY_BE_TASK),
+            _ => legacy,
+        };
         let modern = definition(&members, "name", public, &|name, _| name != "execution");
         let item = Arc::new(ForeignItem::new(public, legacy, modern));
         let entry = Entry { upstream: Arc::clone(upstream), own: tool.key.clone(), item };

@@ -14,7 +14,8 @@ use pin_project_lite::pin_project;
 
 use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
-use crate::relay::{Relay, Subject, tasks};
+use crate::relay::tasks::{self, TaskRef};
+use crate::relay::{Relay, Subject};
 use crate::upstream::Watch;
 
 /// A server with other servers behind it.
@@ -62,6 +63,8 @@ enum Errand {
     Subscribe,
     /// A modern client listens for changes.
     Listen,
+    /// A legacy session wants to see its tasks.
+    ListTasks,
 }
 
 type Answer = Result<Outcome, RpcError>;
@@ -112,7 +115,11 @@ impl Door {
                 return Some(Errand::Subscribe);
             }
             ("subscriptions/listen", Era::Modern) => return Some(Errand::Listen),
-            (method, _) if method.starts_with("tasks/") => tasks::subject(request, cx, &routes)?,
+            ("tasks/list", Era::Legacy) => return Some(Errand::ListTasks),
+            (method, _) if method.starts_with("tasks/") => {
+                let id = request.params.text(Member::TaskId)?;
+                Subject::Task(TaskRef::find(&id, cx, &routes)?)
+            }
             _ => return None,
         };
         Some(Errand::Relay(subject))
@@ -137,7 +144,7 @@ impl Door {
     /// The server runs the stream; upstreams are asked for what it watches as long as it runs.
     async fn listen(&self, request: Request, cx: Context) -> Answer {
         let _watches = self.watch(&request);
-        self.state.server.call(request, cx).await
+        tasks::watch(self, &request, &cx).await
     }
 
     fn watch(&self, request: &Request) -> Vec<Watch> {
@@ -159,11 +166,17 @@ impl Handler for Door {
             Some(Errand::Relay(subject)) => Box::pin(Relay::new(self, subject).run(request, cx)),
             Some(Errand::Subscribe) => Box::pin(self.subscribe(request, cx)),
             Some(Errand::Listen) => Box::pin(self.listen(request, cx)),
+            Some(Errand::ListTasks) => Box::pin(tasks::list(self, request, cx)),
         };
         Answering::Passed { passed }
     }
 
     async fn notify(&self, notification: Notification, cx: Context) {
+        if notification.method == "notifications/roots/list_changed" {
+            for upstream in self.state.routes.load().all() {
+                upstream.roots_changed(&cx);
+            }
+        }
         self.state.server.notify(notification, cx).await;
     }
 

@@ -14,7 +14,9 @@ use crate::config::UpstreamConfig;
 use crate::door::Door;
 use crate::drift::{self, Drift};
 use crate::lock::{Definition, Lock};
+use crate::process::AllowedCommands;
 use crate::relay::Held;
+use crate::relay::tasks::{Followed, Started};
 use crate::routes::{Allow, Routes};
 use crate::upstream::{Audience, Health, Setting, Status, Upstream, supervise};
 
@@ -24,13 +26,15 @@ pub struct Gateway(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    setting: Arc<Setting>,
+    setting: ArcSwap<Setting>,
     upstreams: Mutex<Vec<Running>>,
     catalogue: ArcSwap<Catalogue>,
     doors: Mutex<Vec<Weak<DoorState>>>,
     /// Tool names that belong to the server itself, besides those of the doors.
     reserved: Mutex<Vec<String>>,
     held: Arc<Held>,
+    followed: Arc<Followed>,
+    started: Started,
     drift: Mutex<Drift>,
     /// Counts changes of any upstream's listing or condition.
     changes: watch::Sender<u64>,
@@ -88,12 +92,14 @@ impl Gateway {
     /// A gateway without upstreams.
     pub fn new(setting: Setting) -> Gateway {
         Gateway(Arc::new(Inner {
-            setting: Arc::new(setting),
+            setting: ArcSwap::from_pointee(setting),
             upstreams: Mutex::default(),
             catalogue: ArcSwap::default(),
             doors: Mutex::default(),
             reserved: Mutex::default(),
             held: Arc::default(),
+            followed: Arc::default(),
+            started: Started::default(),
             drift: Mutex::default(),
             changes: watch::Sender::new(0),
         }))
@@ -104,8 +110,10 @@ impl Gateway {
     pub fn configure(&self, configs: Vec<UpstreamConfig>) {
         let mut upstreams = lock(&self.0.upstreams);
         let mut before = std::mem::take(&mut *upstreams);
+        let setting = self.0.setting.load();
         for config in configs {
-            let same = before.iter().position(|running| running.upstream.config == config);
+            let is_same = |running: &Running| running.upstream.is_of(&config, &setting);
+            let same = before.iter().position(is_same);
             let running = match same {
                 Some(place) => before.swap_remove(place),
                 None => self.start(config),
@@ -119,8 +127,16 @@ impl Gateway {
         self.refresh();
     }
 
+    /// Lets these commands run from now on, and no others. Processes are started again when the
+    /// upstreams are next configured.
+    pub fn allow_commands(&self, commands: AllowedCommands) {
+        let setting = Setting::clone(&self.0.setting.load());
+        let allowed_commands = Arc::new(commands);
+        self.0.setting.store(Arc::new(Setting { allowed_commands, ..setting }));
+    }
+
     fn start(&self, config: UpstreamConfig) -> Running {
-        let upstream = Arc::new(Upstream::new(config, Arc::clone(&self.0.setting)));
+        let upstream = Arc::new(Upstream::new(config, self.0.setting.load_full()));
         let audience = Arc::new(ToGateway(Arc::downgrade(&self.0)));
         let task = tokio::spawn(supervise(Arc::clone(&upstream), audience));
         Running { upstream, task }
@@ -244,6 +260,14 @@ impl Gateway {
 
     pub(crate) fn held(&self) -> &Arc<Held> {
         &self.0.held
+    }
+
+    pub(crate) fn followed(&self) -> &Arc<Followed> {
+        &self.0.followed
+    }
+
+    pub(crate) fn started(&self) -> &Started {
+        &self.0.started
     }
 
     fn refresh(&self) {

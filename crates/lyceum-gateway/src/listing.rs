@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lyceum_http::client::{ClientError, Peer};
-use lyceum_wire::Object;
+use lyceum_wire::{Era, Object};
 
 /// Items of one kind an upstream may list.
 const MAX_ITEMS: usize = 10_000;
@@ -16,8 +16,8 @@ pub(crate) struct Listing {
     pub(crate) resources: Vec<Item>,
     pub(crate) templates: Vec<Item>,
     pub(crate) prompts: Vec<Item>,
-    /// Whether tools can run as tasks of the modern era.
-    pub(crate) modern_tasks: bool,
+    /// The era in whose way tools can run as tasks, if they can.
+    pub(crate) tasks: Option<Era>,
 }
 
 /// One definition.
@@ -67,8 +67,8 @@ impl Kind {
 
 impl Offers {
     /// Reads a raw `ServerCapabilities` object.
-    pub(crate) fn read(capabilities: &[u8]) -> Offers {
-        let Ok(capabilities) = Object::parse(capabilities) else { return Offers::default() };
+    pub(crate) fn read(raw: &[u8]) -> Offers {
+        let Ok(capabilities) = Object::parse(raw) else { return Offers::default() };
         let has = |name: &str| capabilities.get(name).is_some_and(|value| value != "null");
         let inside = |name: &str, member: &str| {
             let inner = capabilities.get(name).and_then(|raw| Object::parse(raw.as_bytes()).ok());
@@ -81,7 +81,7 @@ impl Offers {
             prompts: has("prompts"),
             completions: has("completions"),
             logging: has("logging"),
-            tasks: inside("tasks", "requests")
+            tasks: inner(raw, &["tasks", "requests", "tools", "call"]).is_some()
                 || inside("extensions", "io.modelcontextprotocol/tasks"),
         }
     }
@@ -124,6 +124,15 @@ impl Listing {
         }
         Ok(())
     }
+}
+
+/// A member of a member, and so on.
+fn inner<'a>(raw: &'a [u8], path: &[&str]) -> Option<&'a str> {
+    let mut found = std::str::from_utf8(raw).ok()?;
+    for name in path {
+        found = Object::parse(found.as_bytes()).ok()?.get(name)?;
+    }
+    Some(found)
 }
 
 fn unknown(error: ClientError) -> Result<Vec<Bytes>, ClientError> {
@@ -178,6 +187,9 @@ mod tests {
         let modern = br#"{"resources":{"subscribe":false},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
         let offers = Offers::read(modern);
         assert_eq!(offers, Offers { resources: true, tasks: true, ..Offers::default() });
+        // Requests of ours that can run as tasks, but no calls of tools.
+        let others = br#"{"tasks":{"list":{},"requests":{"x":{}}}}"#;
+        assert_eq!(Offers::read(others), Offers::default());
         assert_eq!(Offers::read(b""), Offers::default());
         assert_eq!(Offers::read(b"[]"), Offers::default());
     }

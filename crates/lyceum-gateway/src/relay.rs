@@ -7,7 +7,7 @@
 //! | modern | modern | `input_required`, with the upstream's state inside ours |
 //! | modern | legacy | `input_required`, while the upstream's call is held open (`held`) |
 
-mod asking;
+pub(crate) mod asking;
 mod error;
 mod held;
 mod line;
@@ -22,19 +22,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_http::client::{CallOptions, ClientError};
 use lyceum_http::{Context, Outcome};
-use lyceum_wire::{Era, ErrorCode, Member, Object, Request, RpcError, Writer};
+use lyceum_wire::{ClientCapabilities, Era, ErrorCode, Member, Object, Request, RpcError};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::catalogue::{Entry, TaskSupport, Tool};
+use crate::catalogue::{Entry, Tool};
 use crate::door::Door;
 use crate::upstream::{Connection, Upstream};
 pub(crate) use held::Held;
 use held::{Calling, HeldCall, Step};
 use line::{Line, Relaying};
 use params::Passing;
+pub(crate) use params::with_member;
 use result::Shape;
 use state::State;
+use tasks::{Bridge, TaskRef, Tasking};
 
 /// How long a call waits for a connection to be made again before it is repeated.
 const RENEWAL: Duration = Duration::from_secs(3);
@@ -48,8 +50,15 @@ pub(crate) enum Subject {
     Resource(Arc<Upstream>, String),
     /// The member of `ref` that names it, and the upstream's own name for it.
     Completion(Arc<Upstream>, &'static str, String),
-    /// An upstream's task, by its own id.
-    Task(Arc<Upstream>, String),
+    Task(TaskRef),
+}
+
+/// Whence a result comes.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    era: Era,
+    /// The number of the connection.
+    connection: u64,
 }
 
 /// One request on its way through.
@@ -66,9 +75,8 @@ impl Subject {
         match self {
             Subject::Tool(tool) => &tool.entry.upstream,
             Subject::Prompt(entry) => &entry.upstream,
-            Subject::Resource(upstream, _)
-            | Subject::Completion(upstream, ..)
-            | Subject::Task(upstream, _) => upstream,
+            Subject::Resource(upstream, _) | Subject::Completion(upstream, ..) => upstream,
+            Subject::Task(task) => &task.upstream,
         }
     }
 
@@ -88,7 +96,7 @@ impl Subject {
             Subject::Prompt(entry) => Passing::Member("name", &entry.own),
             Subject::Resource(_, uri) => Passing::Member("uri", uri),
             Subject::Completion(_, member, own) => Passing::Reference(member, own),
-            Subject::Task(_, id) => Passing::Member("taskId", id),
+            Subject::Task(task) => Passing::Member("taskId", &task.own),
         }
     }
 }
@@ -139,12 +147,17 @@ impl<'a> Relay<'a> {
         if let Subject::Completion(upstream, ..) = &self.subject
             && !self.completes(upstream, cx).await
         {
-            return Ok(self.back(&Bytes::from_static(NO_COMPLETIONS), request, cx, cx.era()));
+            let none = Bytes::from_static(NO_COMPLETIONS);
+            return Ok(self.back(&none, request, cx, Source::nowhere(cx.era())));
         }
         let upstream = self.subject.upstream();
         loop {
             let connecting = Instant::now();
-            let connection = match upstream.connection(cx).await {
+            let connected = match &self.subject {
+                Subject::Task(task) => upstream.connection_number(task.connection, cx).await,
+                _ => upstream.connection(cx).await,
+            };
+            let connection = match connected {
                 Ok(connection) => connection,
                 Err(unavailable) => return self.failed(unavailable.to_string(), request, cx),
             };
@@ -175,7 +188,7 @@ impl<'a> Relay<'a> {
     }
 
     async fn completes(&self, upstream: &Upstream, cx: &Context) -> bool {
-        upstream.connection(cx).await.is_ok_and(|connection| connection.offers.completions)
+        upstream.open(cx).await.is_ok_and(|connection| connection.offers.completions)
     }
 
     /// One attempt over one connection.
@@ -190,38 +203,89 @@ impl<'a> Relay<'a> {
         if let Some(level) = cx.log_level {
             connection.want_level(level).await;
         }
-        let params = match self.params(connection, state, request, cx) {
-            Ok(params) => params,
+        if let Subject::Task(task) = &self.subject
+            && cx.era() != connection.era
+        {
+            let bridge = Bridge { door: self.door, task, connection, cx };
+            let ending = Box::pin(bridge.answer(request)).await?;
+            return Ok(ending.map(|result| self.back(&result, request, cx, connection.into())));
+        }
+        let (tasking, params) = match self.prepare(connection, state, request, cx) {
+            Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
         };
-        let holds = cx.era() == Era::Modern && connection.era == Era::Legacy;
-        if !holds {
-            let line = Line::direct(cx.clone(), self.subject.upstream());
-            let options = self.options(connection, &line, request, cx);
-            let result = connection.peer.call_with(&request.method, &params, &options).await?;
-            let result = match cx.era() {
-                Era::Modern => {
-                    state::wrap(result, request, cx, &self.subject.upstream().config.name)
-                }
-                Era::Legacy => result,
-            };
-            return Ok(Ok(self.back(&result, request, cx, connection.era)));
+        if cx.era() == Era::Legacy || connection.era == Era::Modern {
+            return self.call_directly(connection, tasking, &params, request, cx).await;
         }
         let (line, asks) = Line::holding(cx.clone(), self.subject.upstream());
-        let options = self.options(connection, &line, request, cx);
+        let options = self.options(connection, &line, tasking, request, cx);
         let held_on = Arc::clone(connection);
         let (connection, method) = (Arc::clone(connection), request.method.to_string());
-        let waits = self.needs_task(&connection, cx);
+        let upstream = Arc::clone(self.subject.upstream());
+        let (door, cx_of_call, line_of_call) = (self.door.clone(), cx.clone(), Arc::clone(&line));
         let calling: Calling = Box::pin(async move {
             let _in_use = in_use;
             let result = connection.peer.call_with(&method, &params, &options).await?;
-            let Some(id) = tasks::id_in(&result).filter(|_| waits) else { return Ok(result) };
-            let mut params = Writer::new();
-            params.text("taskId", &id);
-            connection.peer.call_with("tasks/result", params.finish(), &options).await
+            match tasks::id_in(&result).filter(|_| tasking == Tasking::Awaited) {
+                Some(own) => {
+                    let task = TaskRef::new(&upstream, connection.number, &own, &cx_of_call);
+                    let (connection, cx) = (&connection, &cx_of_call);
+                    let bridge = Bridge { door: &door, task: &task, connection, cx };
+                    bridge.awaited(&line_of_call, options).await?.map_err(ClientError::Rpc)
+                }
+                None => Ok(result),
+            }
         });
         let call = HeldCall::new(calling, asks, line, held_on);
         self.advance(call, request, cx).await
+    }
+
+    /// Makes a call whose questions reach the client while it runs, or are handed back.
+    async fn call_directly(
+        &self,
+        connection: &Arc<Connection>,
+        mut tasking: Tasking,
+        params: &Bytes,
+        request: &Request,
+        cx: &Context,
+    ) -> Result<Answer, Failure> {
+        let upstream = self.subject.upstream();
+        let task = match &self.subject {
+            Subject::Task(task) => Some(task.public.clone()),
+            _ => None,
+        };
+        let line = Line::direct(cx.clone(), upstream, task);
+        let mut options = self.options(connection, &line, tasking, request, cx);
+        let peer = &connection.peer;
+        let mut called = peer.call_with(&request.method, params, &options).await;
+        if cx.era() == Era::Legacy && called.as_ref().is_err_and(tasks::wants_extension) {
+            tasking = Tasking::Awaited;
+            options = self.options(connection, &line, tasking, request, cx);
+            called = peer.call_with(&request.method, params, &options).await;
+        }
+        let mut result = called?;
+        if cx.era() == Era::Modern {
+            result = state::wrap(result, request, cx, &upstream.config.name);
+        }
+        let started = match tasking {
+            Tasking::Plain => None,
+            _ => tasks::id_in(&result),
+        };
+        match (tasking, started) {
+            (Tasking::Awaited, Some(own)) => {
+                let task = TaskRef::new(upstream, connection.number, &own, cx);
+                let bridge = Bridge { door: self.door, task: &task, connection, cx };
+                let ending = Box::pin(bridge.awaited(&line, options)).await?;
+                Ok(ending.map(|result| self.back(&result, request, cx, connection.into())))
+            }
+            // The client wanted a task, and the upstream did not need one.
+            (Tasking::Started, None) if cx.era() == Era::Legacy => {
+                let shown = self.back(&result, request, cx, connection.into());
+                let server = self.door.server();
+                Ok(server.ended_task(shown.as_bytes(), cx, tasks::wished_ttl(request)))
+            }
+            _ => Ok(Ok(self.back(&result, request, cx, connection.into()))),
+        }
     }
 
     /// Lets a call that may be held go on to its end or its next question.
@@ -232,7 +296,10 @@ impl<'a> Relay<'a> {
         cx: &Context,
     ) -> Result<Answer, Failure> {
         match call.step().await {
-            Step::Ended(result) => Ok(Ok(self.back(&result?, request, cx, Era::Legacy))),
+            Step::Ended(result) => {
+                let source = Source::from(call.connection());
+                Ok(Ok(self.back(&result?, request, cx, source)))
+            }
             Step::Asked => {
                 if let Err(missing) = call.missing_capability(cx.capabilities) {
                     return Ok(Err(missing));
@@ -258,19 +325,28 @@ impl<'a> Relay<'a> {
         let mut call = self.door.gateway.held().take(id).ok_or_else(void)?;
         call.attach(cx.clone());
         call.answer(&responses);
-        match self.advance(call, request, cx).await {
+        let connection = Arc::clone(call.connection());
+        let ended = self.advance(call, request, cx).await;
+        let upstream = self.subject.upstream();
+        upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
+        match ended {
             Ok(answer) => answer,
             Err(Failure(error)) => self.refused(error, request, cx, Era::Legacy),
         }
     }
 
-    fn params(
+    /// What is to be called, and what it has to do with tasks.
+    fn prepare(
         &self,
         connection: &Connection,
         state: &State,
         request: &Request,
         cx: &Context,
-    ) -> Result<Bytes, RpcError> {
+    ) -> Result<(Tasking, Bytes), RpcError> {
+        let tasking = match &self.subject {
+            Subject::Tool(tool) => Tasking::of(tool, request, cx, connection.era)?,
+            _ => Tasking::Plain,
+        };
         let mut dropped = vec!["requestState"];
         if !matches!(state, State::Passed(_))
             && (cx.era() != connection.era || *state == State::Again)
@@ -284,31 +360,26 @@ impl<'a> Relay<'a> {
         if let State::Passed(state) = state {
             params = params::with_state(&params, state);
         }
-        if self.needs_task(connection, cx) {
+        if tasking != Tasking::Plain && connection.era == Era::Legacy {
             params = params::with_member(&params, "task", b"{}");
         }
-        Ok(params)
-    }
-
-    /// Whether the upstream's tool runs as a task only and our client cannot follow one.
-    fn needs_task(&self, connection: &Connection, cx: &Context) -> bool {
-        let Subject::Tool(tool) = &self.subject else { return false };
-        connection.era == Era::Legacy
-            && cx.era() == Era::Modern
-            && tool.task == TaskSupport::Required
+        Ok((tasking, params))
     }
 
     fn options(
         &self,
         connection: &Connection,
         line: &Arc<Line>,
+        tasking: Tasking,
         request: &Request,
         cx: &Context,
     ) -> CallOptions {
         let upstream = self.subject.upstream();
-        let mut options = CallOptions::new()
-            .handler(Relaying(Arc::clone(line)))
-            .silence(upstream.config.call_timeout);
+        let silence = match request.method.as_str() {
+            "tasks/result" => tasks::RESULT,
+            _ => upstream.config.call_timeout,
+        };
+        let mut options = CallOptions::new().handler(Relaying(Arc::clone(line))).silence(silence);
         if let Some(caller) = caller(cx) {
             options = options.caller(caller);
         }
@@ -317,7 +388,11 @@ impl<'a> Relay<'a> {
         }
         if connection.era == Era::Modern {
             let declared = request.params.slice(Member::MetaClientCapabilities);
-            let declared = declared.unwrap_or_else(|| asking::capabilities(cx.capabilities));
+            let has = match tasking {
+                Tasking::Plain => cx.capabilities,
+                _ => cx.capabilities | ClientCapabilities::TASKS_EXTENSION,
+            };
+            let declared = declared.unwrap_or_else(|| asking::capabilities(has));
             options = options.capabilities(declared);
             if let Some(level) = cx.log_level {
                 options = options.log_level(level);
@@ -329,16 +404,25 @@ impl<'a> Relay<'a> {
         options
     }
 
-    fn back(&self, result: &Bytes, request: &Request, cx: &Context, era: Era) -> Outcome {
+    fn back(&self, result: &Bytes, request: &Request, cx: &Context, source: Source) -> Outcome {
         let shape = Shape {
             method: &request.method,
             client: cx.era(),
-            upstream: era,
+            upstream: source.era,
             uris: self.subject.upstream().uris(),
             info: self.info(),
         };
+        if let Subject::Tool(_) = &self.subject
+            && let Some(own) = tasks::id_in(result)
+        {
+            let task = TaskRef::new(self.subject.upstream(), source.connection, &own, cx);
+            return Outcome::json(tasks::created(self.door, result, &task, cx, &shape));
+        }
         let result = result::passed_back(result, &shape);
-        Outcome::json(tasks::public_ids(result, &self.subject, request, cx))
+        Outcome::json(match &self.subject {
+            Subject::Task(task) => tasks::followed(&result, task, &shape),
+            _ => result,
+        })
     }
 
     fn info(&self) -> &[u8] {
@@ -379,7 +463,21 @@ impl<'a> Relay<'a> {
         if !matches!(self.subject, Subject::Tool(_)) {
             return Err(RpcError::internal(problem));
         }
-        Ok(self.back(&result::tool_error(&problem), request, cx, Era::Legacy))
+        let told = result::tool_error(&problem);
+        Ok(self.back(&told, request, cx, Source::nowhere(Era::Legacy)))
+    }
+}
+
+impl Source {
+    /// What we say ourselves, in the words of an era.
+    fn nowhere(era: Era) -> Source {
+        Source { era, connection: 0 }
+    }
+}
+
+impl From<&Arc<Connection>> for Source {
+    fn from(connection: &Arc<Connection>) -> Source {
+        Source { era: connection.era, connection: connection.number }
     }
 }
 

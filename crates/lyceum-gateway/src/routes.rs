@@ -69,16 +69,15 @@ impl Routes {
         routes.tools = by_name.collect();
         let items =
             |entries: &[Arc<Entry>]| entries.iter().map(|entry| Arc::clone(&entry.item)).collect();
+        let has_tasks = tools.iter().any(|tool| tool.task != TaskSupport::Forbidden);
         let foreign = Foreign {
             tools: tools.iter().map(|tool| Arc::clone(&tool.entry.item)).collect(),
             resources: items(&resources),
             templates: items(&templates),
             prompts: items(&prompts),
             claims: None,
-            tasks: ForeignTasks {
-                legacy: tools.iter().any(|tool| tool.task != TaskSupport::Forbidden),
-                modern: tools.iter().any(|tool| tool.entry.upstream.listing().modern_tasks),
-            },
+            // Whatever era they are of, clients of both can follow them.
+            tasks: ForeignTasks { legacy: has_tasks, modern: has_tasks },
         };
         (routes, foreign)
     }
@@ -156,6 +155,15 @@ impl Routes {
     /// The resources shown, by public URI. Templates are not among them.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Entry> {
         self.resources.values().map(|entry| &**entry)
+    }
+
+    /// Every upstream anything of which is shown here.
+    pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
+        let of_tools = self.tools.values().map(|tool| &tool.entry.upstream);
+        let of_prompts = self.prompts.values().map(|entry| &entry.upstream);
+        let all = of_tools.chain(of_prompts).chain(self.upstreams.values());
+        let named = all.map(|upstream| (&upstream.config.name, upstream));
+        named.collect::<HashMap<_, _>>().into_values().cloned().collect()
     }
 
     /// The upstream of this name, if anything of it is shown here.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use lyceum_http::Context;
 use lyceum_http::client::ClientError;
+use lyceum_wire::Era;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -28,8 +29,8 @@ use crate::names::UriPrefix;
 use crate::oauth::OAuth;
 use breaker::Breaker;
 pub(crate) use connection::{Connection, Holding};
-use dial::DialError;
 pub use dial::Setting;
+use dial::{DialError, Dialling};
 pub use health::{Health, Status};
 use news::News;
 use own::OwnConnections;
@@ -111,6 +112,12 @@ impl Upstream {
         }
     }
 
+    /// Whether it is what an operator wants. Only processes depend on what may be started.
+    pub(crate) fn is_of(&self, config: &UpstreamConfig, setting: &Arc<Setting>) -> bool {
+        let is_process = matches!(config.target, Target::Command(_));
+        self.config == *config && (!is_process || Arc::ptr_eq(&self.setting, setting))
+    }
+
     /// How its URIs are known in public.
     pub(crate) fn uris(&self) -> UriPrefix<'_> {
         UriPrefix { form: self.setting.uri_form, prefix: self.config.prefix() }
@@ -121,18 +128,45 @@ impl Upstream {
         self.listing.load_full()
     }
 
-    /// Connects anew.
-    async fn dial(&self) -> Result<Connection, DialError> {
+    /// Connects anew, on behalf of clients that have these capabilities.
+    async fn dial(&self, capabilities: &[u8]) -> Result<Connection, DialError> {
         let authorization =
             self.authorization.as_ref().map_err(|why| DialError::OAuth(why.clone()))?;
-        dial::dial(&self.config, &self.setting, authorization.as_ref(), &self.news).await
+        let (config, setting, news) = (&self.config, &*self.setting, &self.news);
+        let dialling = Dialling { config, setting, capabilities, news };
+        dial::dial(dialling, authorization.as_ref()).await
     }
 
-    /// A connection for a caller's next call.
+    /// A connection for a caller's next call, which must be made and learnt from.
     pub(crate) async fn connection(&self, cx: &Context) -> Result<Arc<Connection>, Unavailable> {
-        if let Err(retry) = lock(&self.breaker).admit(Instant::now()) {
-            return Err(Unavailable::Failing { name: self.config.name.clone(), retry });
+        self.admit()?;
+        self.open(cx).await
+    }
+
+    /// Like [`connection`](Self::connection), but the one with this number, if it still is.
+    pub(crate) async fn connection_number(
+        &self,
+        number: u64,
+        cx: &Context,
+    ) -> Result<Arc<Connection>, Unavailable> {
+        self.admit()?;
+        let shared = match &*self.link.borrow() {
+            Link::Up(connection) if connection.number == number => Some(Arc::clone(connection)),
+            _ => None,
+        };
+        match shared.or_else(|| self.own.numbered(number)) {
+            Some(connection) => Ok(connection),
+            None => self.open(cx).await,
         }
+    }
+
+    fn admit(&self) -> Result<(), Unavailable> {
+        let admitted = lock(&self.breaker).admit(Instant::now());
+        admitted.map_err(|retry| Unavailable::Failing { name: self.config.name.clone(), retry })
+    }
+
+    /// A connection to look at.
+    pub(crate) async fn open(&self, cx: &Context) -> Result<Arc<Connection>, Unavailable> {
         match self.config.share {
             Share::Shared => match self.shared().await? {
                 taken if taken.is_taken() => self.own.spare(self).await,
@@ -211,6 +245,27 @@ impl Upstream {
         tokio::time::timeout(patience, link.wait_for(is_other))
             .await
             .is_ok_and(|other| other.is_ok())
+    }
+
+    /// Tells the connection of a session, if it has one of its own, that its roots changed. On
+    /// shared connections the roots are those of whoever calls.
+    pub(crate) fn roots_changed(&self, cx: &Context) {
+        let Some(own) = self.own.of_session(cx) else { return };
+        if own.era == Era::Modern {
+            return;
+        }
+        let name = self.config.name.clone();
+        tokio::spawn(async move {
+            let told = own.peer.notify("notifications/roots/list_changed", b"").await;
+            if let Err(error) = told {
+                tracing::debug!(upstream = name, %error, "could not tell that roots changed");
+            }
+        });
+    }
+
+    /// Returns when a task may have changed, at the latest after `patience`.
+    pub(crate) async fn task_changed(&self, id: &str, patience: Duration) {
+        let _ = tokio::time::timeout(patience, self.news.task_changed(id)).await;
     }
 
     /// Takes in a notification that belongs to no call.

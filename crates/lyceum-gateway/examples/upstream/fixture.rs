@@ -91,6 +91,28 @@ pub(crate) fn server() -> Server {
         .tool(tool("look", "Asks for roots.", |cx: Call, _: NoArguments| async move {
             Ok(format!("{} roots", cx.list_roots("roots").await?.len()))
         }))
+        .tool(tool("ask_and_wait", "Asks, then waits for ever.", ask_and_wait))
+        .tool(tool("long", "Takes its time.", long).task())
+        .tool(tool("long_only", "Is nothing but a task.", long).task_required())
+        .tool(
+            tool(
+                "long_ask",
+                "Asks while it takes its time.",
+                |cx: Call, _: NoArguments| async move {
+                    let Name { name } = cx.elicit("name", "Who are you?").await?;
+                    Ok(format!("Hello, {name}!"))
+                },
+            )
+            .task(),
+        )
+        .tool(
+            tool("long_fail", "Takes its time to fail.", |_: Call, _: NoArguments| async {
+                Err::<String, _>(ToolError::new("it failed"))
+            })
+            .task(),
+        )
+        .tool(tool("long_wait", "Takes for ever.", wait.clone()).task())
+        .tool(tool("wait_only", "Is a task for ever.", wait.clone()).task_required())
         .tool(tool("wait", "Waits for ever.", wait))
         .tool(tool("counts", "Tells what waits.", counted))
         .tool(tool("touch", "Changes a resource.", |cx: Call, _: NoArguments| async move {
@@ -123,6 +145,18 @@ pub(crate) fn server() -> Server {
             }),
         )
         .build()
+}
+
+async fn ask_and_wait(cx: Call, _: NoArguments) -> Result<String, ToolError> {
+    let Name { name } = cx.elicit("name", "Who are you?").await?;
+    std::future::pending::<()>().await;
+    Ok(name)
+}
+
+async fn long(cx: Call, _: NoArguments) -> Result<String, ToolError> {
+    cx.progress_message(1.0, None, "at it").await;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    Ok("done".to_owned())
 }
 
 async fn work(cx: Call, _: NoArguments) -> Result<String, ToolError> {

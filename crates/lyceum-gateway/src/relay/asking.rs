@@ -6,6 +6,9 @@ use lyceum_wire::{ClientCapabilities, Object, RpcError, Writer, elements};
 
 use super::params::HOP_PREFIX;
 
+/// That a client can follow the tasks of a modern server.
+const TASKS_EXTENSION: &str = r#"{"io.modelcontextprotocol/tasks":{}}"#;
+
 /// What a question needs a client to be able to do, also as the raw object that says so; None for
 /// questions no client knows.
 pub(crate) fn needed(method: &str, params: &[u8]) -> Option<(ClientCapabilities, &'static [u8])> {
@@ -86,7 +89,11 @@ pub(crate) fn capabilities(has: ClientCapabilities) -> Bytes {
         out.raw("sampling", object(&extras));
     }
     if has.has(ClientCapabilities::ROOTS) {
-        out.raw("roots", "{}");
+        let tells = has.has(ClientCapabilities::ROOTS_LIST_CHANGED);
+        out.raw("roots", if tells { r#"{"listChanged":true}"# } else { "{}" });
+    }
+    if has.has(ClientCapabilities::TASKS_EXTENSION) {
+        out.raw("extensions", TASKS_EXTENSION);
     }
     out.finish()
 }
@@ -134,10 +141,12 @@ mod tests {
 
     #[test]
     fn capabilities_survive_being_written() {
-        for bits in 0..1 << 7 {
-            let has = ClientCapabilities::from_bits(bits & !(1 << 6));
-            // Details of sampling exist only with sampling.
-            if !has.has(ClientCapabilities::SAMPLING) && bits & 0b110 != 0 {
+        for bits in 0..1 << 8 {
+            let has = ClientCapabilities::from_bits(bits);
+            // Details of sampling exist only with sampling, and so on.
+            let bare = |whole, details| !has.has(whole) && bits & details != 0;
+            if bare(ClientCapabilities::SAMPLING, 0b110) || bare(ClientCapabilities::ROOTS, 1 << 6)
+            {
                 continue;
             }
             assert_eq!(ClientCapabilities::parse(&capabilities(has)), Some(has), "{bits:b}");

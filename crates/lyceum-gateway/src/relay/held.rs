@@ -22,12 +22,12 @@ use super::{asking, caller};
 use crate::upstream::{Connection, Holding};
 
 /// How long a client may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// How long to wait for a further question before the client is asked.
 const GATHER: Duration = Duration::from_millis(20);
 /// Calls held at once, by everybody and by one client.
-const MAX_HELD: usize = 1024;
-const MAX_HELD_BY_CALLER: usize = 64;
+pub(crate) const MAX_HELD: usize = 1024;
+pub(crate) const MAX_HELD_BY_CALLER: usize = 64;
 
 /// A call under way.
 pub(crate) type Calling = Pin<Box<dyn Future<Output = Result<Bytes, ClientError>> + Send>>;
@@ -84,6 +84,17 @@ impl HeldCall {
     ) -> HeldCall {
         let (running, open) = (Running::Inline(calling), Vec::new());
         HeldCall { running, asks, open, n_asked: 0, line, connection, holding: None }
+    }
+
+    /// Numbers its questions from here on, so that no key is used twice where several calls ask on
+    /// behalf of one task.
+    pub(crate) fn numbered_from(mut self, n_asked: usize) -> HeldCall {
+        self.n_asked = n_asked;
+        self
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 
     /// Goes on until the call ends or asks something.
@@ -153,7 +164,7 @@ impl HeldCall {
     }
 
     /// Lets it run by itself.
-    fn detach(&mut self) {
+    pub(crate) fn detach(&mut self) {
         self.line.attach(None);
         self.holding.get_or_insert_with(|| self.connection.hold());
         if let Running::Inline(calling) = &mut self.running {

@@ -8,7 +8,7 @@ use lyceum_http::client::{ClientHandler, ServerNotification, ServerRequest};
 use lyceum_wire::{Era, LogLevel, Object, Revision, RpcError, Writer};
 use tokio::sync::{mpsc, oneshot};
 
-use super::asking;
+use super::{asking, tasks};
 use crate::upstream::Upstream;
 
 /// Questions of one call that wait to be put to its client.
@@ -22,6 +22,8 @@ pub(crate) struct Line {
     client: Mutex<Option<Context>>,
     /// Where questions go that the client is asked by `input_required`.
     asks: Option<mpsc::Sender<Ask>>,
+    /// The task the call waits for, as the client knows it.
+    task: Option<String>,
 }
 
 /// A question of an upstream's that waits for its answer.
@@ -37,10 +39,11 @@ pub(crate) struct Ask {
 pub(crate) struct Relaying(pub(crate) Arc<Line>);
 
 impl Line {
-    /// A line whose client is there until the end.
-    pub(crate) fn direct(cx: Context, upstream: &Arc<Upstream>) -> Arc<Line> {
+    /// A line whose client is there until the end; `task` is what it knows the task by that the
+    /// call waits for.
+    pub(crate) fn direct(cx: Context, upstream: &Arc<Upstream>, task: Option<String>) -> Arc<Line> {
         let (upstream, client) = (Arc::clone(upstream), Mutex::new(Some(cx)));
-        Arc::new(Line { upstream, client, asks: None })
+        Arc::new(Line { upstream, client, asks: None, task })
     }
 
     /// A line that gathers questions.
@@ -50,12 +53,38 @@ impl Line {
     ) -> (Arc<Line>, mpsc::Receiver<Ask>) {
         let (asks, asked) = mpsc::channel(MAX_ASKS);
         let (upstream, client) = (Arc::clone(upstream), Mutex::new(Some(cx)));
-        (Arc::new(Line { upstream, client, asks: Some(asks) }), asked)
+        (Arc::new(Line { upstream, client, asks: Some(asks), task: None }), asked)
     }
 
     /// Another request of the client's waits from now on, or none.
     pub(crate) fn attach(&self, cx: Option<Context>) {
         *self.lock() = cx;
+    }
+
+    /// Puts a question of the upstream's to the client.
+    pub(crate) async fn ask(&self, method: String, params: Bytes) -> Result<Bytes, RpcError> {
+        let Some((needed, _)) = asking::needed(&method, &params) else {
+            return Err(RpcError::method_not_found(&method));
+        };
+        if let Some(asks) = &self.asks {
+            let (answer, answered) = oneshot::channel();
+            let gone = |_| RpcError::internal("the client did not answer");
+            let ask = Ask { method, params, answer };
+            asks.send(ask).await.map_err(|_| RpcError::internal("the client is gone"))?;
+            return answered.await.map_err(gone)?;
+        }
+        let Some(client) = self.client() else {
+            return Err(RpcError::internal("the client is gone"));
+        };
+        if !client.capabilities.has(needed) {
+            let problem = format!("the client cannot answer {method}");
+            return Err(RpcError::invalid_request(problem));
+        }
+        let mut params = asking::legacy(&method, &params);
+        if let Some(task) = &self.task {
+            params = tasks::related(&params, task);
+        }
+        client.ask(&method, &params).await
     }
 
     fn client(&self) -> Option<Context> {
@@ -69,25 +98,7 @@ impl Line {
 
 impl ClientHandler for Relaying {
     async fn request(&self, request: ServerRequest) -> Result<Bytes, RpcError> {
-        let params = request.params.unwrap_or_default();
-        let Some((needed, _)) = asking::needed(&request.method, &params) else {
-            return Err(RpcError::method_not_found(&request.method));
-        };
-        if let Some(asks) = &self.0.asks {
-            let (answer, answered) = oneshot::channel();
-            let gone = |_| RpcError::internal("the client did not answer");
-            let ask = Ask { method: request.method, params, answer };
-            asks.send(ask).await.map_err(|_| RpcError::internal("the client is gone"))?;
-            return answered.await.map_err(gone)?;
-        }
-        let Some(client) = self.0.client() else {
-            return Err(RpcError::internal("the client is gone"));
-        };
-        if !client.capabilities.has(needed) {
-            let problem = format!("the client cannot answer {}", request.method);
-            return Err(RpcError::invalid_request(problem));
-        }
-        client.ask(&request.method, &asking::legacy(&request.method, &params)).await
+        self.0.ask(request.method, request.params.unwrap_or_default()).await
     }
 
     async fn notification(&self, notification: ServerNotification) {

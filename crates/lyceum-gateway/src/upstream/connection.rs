@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lyceum_http::client::Peer;
+use lyceum_http::random;
 use lyceum_wire::{Era, LogLevel};
 use tokio::time::Instant;
 
@@ -17,6 +18,8 @@ const SET_LEVEL: Duration = Duration::from_secs(5);
 /// One open way to an upstream, and what is known about it.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    /// Tells it from every other connection there ever was.
+    pub(crate) number: u64,
     pub(crate) peer: Peer,
     pub(crate) era: Era,
     pub(crate) offers: Offers,
@@ -45,6 +48,7 @@ impl Connection {
     pub(crate) fn new(peer: Peer, child: Option<Handle>) -> Connection {
         let offers = Offers::read(&peer.capabilities().unwrap_or_default());
         Connection {
+            number: u64::from_be_bytes(random()),
             era: peer.era(),
             offers,
             peer,

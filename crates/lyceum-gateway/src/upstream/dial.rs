@@ -19,8 +19,10 @@ use crate::stack::Stack;
 /// How long connecting may take before it counts as failed.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// What we can do for upstreams, because we can ask our own clients for it.
-const CAPABILITIES: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{"listChanged":true}}"#;
+/// What we can do for upstreams, because we can ask our own clients for it. Roots of a shared
+/// connection are those of whoever calls, so there is nothing to say about their changes.
+pub(crate) const CAPABILITIES: &[u8] =
+    br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}"#;
 
 /// What all upstreams are told about us, and how they are reached.
 #[derive(Debug, Clone)]
@@ -101,14 +103,22 @@ fn builder_of(
     Ok(Some(builder.store(setting.tokens.clone())))
 }
 
+/// Who connects to whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialling<'a> {
+    pub(crate) config: &'a UpstreamConfig,
+    pub(crate) setting: &'a Setting,
+    /// What clients can be asked for, as a raw object.
+    pub(crate) capabilities: &'a [u8],
+    pub(crate) news: &'a Arc<News>,
+}
+
 /// Connects and shakes hands.
 pub(crate) async fn dial(
-    config: &UpstreamConfig,
-    setting: &Setting,
+    dialling: Dialling<'_>,
     authorization: Option<&OAuth>,
-    news: &Arc<News>,
 ) -> Result<Connection, DialError> {
-    let connecting = connect(config, setting, authorization, news);
+    let connecting = connect(dialling, authorization);
     match tokio::time::timeout(CONNECT, connecting).await {
         Ok(connected) => connected,
         Err(_) => Err(DialError::Slow(CONNECT)),
@@ -116,18 +126,17 @@ pub(crate) async fn dial(
 }
 
 async fn connect(
-    config: &UpstreamConfig,
-    setting: &Setting,
+    dialling: Dialling<'_>,
     authorization: Option<&OAuth>,
-    news: &Arc<News>,
 ) -> Result<Connection, DialError> {
+    let Dialling { config, setting, .. } = dialling;
     let (url, transport) = match &config.target {
-        Target::Command(command) => return start(command, config, setting, news).await,
+        Target::Command(command) => return start(command, dialling).await,
         Target::Http(url) => (url, Transport::Auto),
         Target::HttpSse(url) => (url, Transport::HttpSse),
         Target::CustomSse(url) => (url, Transport::CustomSse),
     };
-    let mut client = builder(url, config, setting, news).transport(transport);
+    let mut client = builder(url, dialling).transport(transport);
     for (name, value) in &credentials::headers(&config.headers, &|name| std::env::var(name).ok())? {
         client = client.header(name.as_str(), value.to_str().unwrap_or_default());
     }
@@ -142,19 +151,15 @@ async fn connect(
 }
 
 /// Starts a process and shakes hands with it.
-async fn start(
-    command: &[String],
-    config: &UpstreamConfig,
-    setting: &Setting,
-    news: &Arc<News>,
-) -> Result<Connection, DialError> {
+async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection, DialError> {
+    let Dialling { config, setting, .. } = dialling;
     let spawn = Spawn {
         env: config.env.clone(),
         directory: config.directory.clone(),
         ..Spawn::new(&config.name, command.to_vec())
     };
     let shake = |config: &UpstreamConfig| {
-        let client = builder("", config, setting, news);
+        let client = builder("", Dialling { config, ..dialling });
         let child = spawn.spawn(&setting.allowed_commands);
         async move {
             let Child { stdin, stdout, handle } = child?;
@@ -173,12 +178,8 @@ async fn start(
     }
 }
 
-fn builder(
-    url: &str,
-    config: &UpstreamConfig,
-    setting: &Setting,
-    news: &Arc<News>,
-) -> ClientBuilder {
+fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
+    let Dialling { config, setting, capabilities, news } = dialling;
     let mut limits = Limits::default();
     limits.silence = config.call_timeout;
     limits.probe = limits.probe.min(config.call_timeout);
@@ -189,7 +190,7 @@ fn builder(
     };
     Client::builder(url)
         .info(info(setting))
-        .capabilities(CAPABILITIES)
+        .capabilities(Bytes::copy_from_slice(capabilities))
         .versions(versions)
         .handler(Ear(Arc::clone(news)))
         .limits(limits)

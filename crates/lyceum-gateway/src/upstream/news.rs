@@ -7,10 +7,12 @@ use bytes::Bytes;
 use lyceum_http::client::{ClientHandler, ServerNotification, ServerRequest};
 use lyceum_wire::{Object, RpcError};
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 use crate::listing::Kind;
 
+/// Changed tasks kept for those who wait for them; whoever missed one looks at its own anyway.
+const MAX_TASKS: usize = 64;
 /// Changed resources kept at once; further ones are not worth more memory.
 const MAX_UPDATED: usize = 4096;
 
@@ -19,7 +21,12 @@ const MAX_UPDATED: usize = 4096;
 pub(crate) struct News {
     state: Mutex<State>,
     arrived: Notify,
+    /// Ids of tasks that changed, for whoever waits for them at the moment.
+    tasks: Tasks,
 }
+
+#[derive(Debug)]
+struct Tasks(broadcast::Sender<String>);
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -28,9 +35,22 @@ pub(crate) struct State {
     pub(crate) resources: BTreeSet<String>,
 }
 
+impl Default for Tasks {
+    fn default() -> Tasks {
+        Tasks(broadcast::Sender::new(MAX_TASKS))
+    }
+}
+
 impl News {
     /// Takes in a notification; others than about changes are nobody's.
     pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>) {
+        if let "notifications/tasks/status" | "notifications/tasks" = method {
+            if let Some(id) = params.and_then(|raw| Object::parse(raw).ok()?.text("taskId")) {
+                // Nobody may be waiting.
+                let _ = self.tasks.0.send(id);
+            }
+            return;
+        }
         let mut state = self.lock();
         if let Some(kind) = Kind::changed_by(method) {
             state.lists.insert(kind);
@@ -43,6 +63,12 @@ impl News {
         }
         drop(state);
         self.arrived.notify_one();
+    }
+
+    /// Waits until a task, or so many others that it may be among them, has changed.
+    pub(crate) async fn task_changed(&self, id: &str) {
+        let mut tasks = self.tasks.0.subscribe();
+        while tasks.recv().await.is_ok_and(|changed| changed != id) {}
     }
 
     /// Waits for news.

@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use lyceum_http::{Context, Principal};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::dial::CAPABILITIES;
 use super::{Connection, Unavailable, Upstream, describe};
 use crate::config::UpstreamConfig;
+use crate::relay::asking;
 
 /// How long a spare connection nobody uses is kept.
 const SPARE: Duration = Duration::from_secs(60);
@@ -47,7 +50,14 @@ impl OwnConnections {
         upstream: &Upstream,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        self.open(upstream, Owner::of(cx)).await
+        let owner = Owner::of(cx);
+        // A modern client says with every request what it can do, so there is nothing it could
+        // not do in another one.
+        let capabilities = match owner {
+            Owner::Session(_) => asking::capabilities(cx.capabilities),
+            _ => Bytes::from_static(CAPABILITIES),
+        };
+        self.open(upstream, owner, &capabilities).await
     }
 
     /// A connection on which no call waits.
@@ -58,20 +68,21 @@ impl OwnConnections {
             !connection.is_some_and(|connection| connection.is_taken())
         };
         let free = (0..self.max).find(is_free).unwrap_or(self.max);
-        self.open(upstream, Owner::Spare(free)).await
+        self.open(upstream, Owner::Spare(free), CAPABILITIES).await
     }
 
     async fn open(
         &self,
         upstream: &Upstream,
         owner: Owner,
+        capabilities: &[u8],
     ) -> Result<Arc<Connection>, Unavailable> {
         let slot = self.slot(&owner).ok_or_else(|| Unavailable::Full {
             name: upstream.config.name.clone(),
             limit: self.max,
         })?;
         let opened = slot.get_or_try_init(|| async {
-            let dialled = upstream.dial().await;
+            let dialled = upstream.dial(capabilities).await;
             dialled.map(Arc::new).map_err(|error| describe(&error))
         });
         opened.await.cloned().map_err(|reason| {
@@ -100,6 +111,19 @@ impl OwnConnections {
             }
         }
         Some(Arc::clone(open.entry(owner.clone()).or_default()))
+    }
+
+    /// The connection of a legacy session, if it has one.
+    pub(crate) fn of_session(&self, cx: &Context) -> Option<Arc<Connection>> {
+        let owner = Owner::Session(cx.session_key?);
+        self.lock().get(&owner)?.get().cloned()
+    }
+
+    /// The connection with this number.
+    pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Connection>> {
+        let open = self.lock();
+        let mut connections = open.values().filter_map(|slot| slot.get());
+        connections.find(|connection| connection.number == number).cloned()
     }
 
     /// Forgets a connection that is broken.

@@ -11,6 +11,7 @@ use lyceum_wire::{Era, Writer};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
+use super::dial::CAPABILITIES;
 use super::{Connection, Link, Upstream};
 use crate::config::Share;
 use crate::listing::Kind;
@@ -43,7 +44,7 @@ pub(crate) trait Audience: Send + Sync {
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
     let mut backoff = Backoff::default();
     loop {
-        let reason = match upstream.dial().await {
+        let reason = match upstream.dial(CAPABILITIES).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 let ended = attend(&upstream, &connection, &*audience).await;
@@ -180,7 +181,7 @@ async fn list(
     }
     let before = upstream.listing();
     let mut listing = (*before).clone();
-    listing.modern_tasks = connection.era == Era::Modern && connection.offers.tasks;
+    listing.tasks = connection.offers.tasks.then_some(connection.era);
     for kind in kinds {
         let mut fetched = listing.clone();
         match fetched.fetch(*kind, &connection.peer, connection.offers).await {

@@ -1,5 +1,6 @@
 //! What happens between the eras when clients lack something, answer wrongly, or leave.
 
+use lyceum_gateway::{Share, UpstreamConfig};
 use lyceum_http::client::{CallOptions, ClientError, Peer};
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::{Value, json};
@@ -187,4 +188,67 @@ async fn a_call_that_waits_for_its_client_is_in_nobodys_way() {
             assert_eq!(ended["content"][0]["text"], format!("Hello, {name}!"), "{way:?}");
         }
     }
+}
+
+/// The capabilities of the last client that shook hands with a mirror.
+fn declared(upstream: &crate::mirror::Mirror) -> Value {
+    let seen = upstream.everything();
+    let (_, last) = seen.rsplit_once(r#""method":"initialize""#).unwrap();
+    let line = last.lines().next().unwrap();
+    let body = format!("{{{}", line.trim_start_matches(','));
+    serde_json::from_str::<Value>(&body).unwrap()["params"]["capabilities"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_with_a_connection_of_its_own_is_introduced_as_it_is() {
+    let upstream = crate::mirror::Mirror::start().await;
+    let config = UpstreamConfig { share: Share::PerSession, ..upstream.config("up") };
+    let house = House::with(vec![config], None).await;
+    let everything = json!({
+        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {},
+    });
+    for (revision, capabilities, expected) in [
+        (Revision::V2025_11_25, "{}", json!({})),
+        (
+            Revision::V2025_06_18,
+            r#"{"roots":{"listChanged":true},"elicitation":{}}"#,
+            json!({"elicitation": {"form": {}}, "roots": {"listChanged": true}}),
+        ),
+        (Revision::V2025_11_25, r#"{"sampling":{"tools":{}}}"#, json!({"sampling": {"tools": {}}})),
+        // Another request of a modern client may well say something else.
+        (Revision::V2026_07_28, "{}", everything),
+    ] {
+        let peer = house.client_with(revision, (), capabilities).await;
+        peer.call_tool("up_mirror", "{}", &CallOptions::new()).await.unwrap();
+        assert_eq!(declared(&upstream), expected, "{revision} {capabilities}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roots_that_change_are_told_to_the_sessions_own_connection_only() {
+    const CHANGED: &str = "notifications/roots/list_changed";
+    let (own, shared) =
+        (crate::mirror::Mirror::start().await, crate::mirror::Mirror::start().await);
+    let per_session = UpstreamConfig { share: Share::PerSession, ..own.config("own") };
+    let house = House::with(vec![per_session, shared.config("shared")], None).await;
+    let able = r#"{"roots":{"listChanged":true}}"#;
+    let (peer, other) = (
+        house.client_with(Revision::V2025_06_18, (), able).await,
+        house.client_with(Revision::V2025_06_18, (), able).await,
+    );
+    // Nobody has a connection yet, so there is nobody to tell.
+    other.notify(CHANGED, "").await.unwrap();
+    for tool in ["own_mirror", "shared_mirror"] {
+        peer.call_tool(tool, "{}", &CallOptions::new()).await.unwrap();
+    }
+    other.notify(CHANGED, "").await.unwrap();
+    peer.notify(CHANGED, "").await.unwrap();
+    for _ in 0..300 {
+        if own.everything().contains(CHANGED) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(own.everything().matches(CHANGED).count(), 1);
+    assert_eq!(shared.everything().matches(CHANGED).count(), 0);
 }

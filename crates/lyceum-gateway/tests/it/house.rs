@@ -152,6 +152,11 @@ impl House {
         House { gateway, front, _upstream: None }
     }
 
+    /// A gateway that is served already.
+    pub(crate) fn around(gateway: Gateway, front: Running) -> House {
+        House { gateway, front, _upstream: None }
+    }
+
     /// A client of exactly this revision.
     pub(crate) async fn client(&self, revision: Revision) -> (Peer, Client1) {
         let handler = Client1::default();

@@ -1,6 +1,7 @@
 //! The gateway against real upstreams.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod breaker;
 mod bridge;
 #[path = "../../examples/upstream/fixture.rs"]
 mod fixture;
@@ -10,4 +11,7 @@ mod many;
 mod matrix;
 mod mirror;
 mod oauth;
+mod reload;
 mod stack;
+mod sweep;
+mod tasks;

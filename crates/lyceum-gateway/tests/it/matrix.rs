@@ -30,6 +30,7 @@ async fn each(revision: Revision) {
         prompts(&peer, &cell).await;
         cancels(&peer, &cell).await;
         changes(&peer, &client, &cell).await;
+        tasks(&house, revision, served, &cell).await;
         house.gateway.close().await;
     }
 }
@@ -190,6 +191,22 @@ async fn changes(peer: &Peer, client: &Client1, cell: &str) {
     let tools = peer.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "up_grown"), "{cell}: {tools:?}");
     drop(listening);
+}
+
+async fn tasks(house: &House, revision: Revision, served: RevisionSet, cell: &str) {
+    let upstream = if served == RevisionSet::MODERN { Era::Modern } else { Era::Legacy };
+    match revision {
+        Revision::V2026_07_28 => crate::tasks::extension(house, upstream, cell).await,
+        Revision::V2025_11_25 => crate::tasks::core(house, upstream, cell).await,
+        // Clients that know of no tasks wait for what upstreams make one of.
+        revision => {
+            let (peer, _) = house.client(revision).await;
+            for tool in ["up_long", "up_long_only"] {
+                assert_eq!(text(&peer, tool, json!({})).await.unwrap(), "done", "{cell} {tool}");
+            }
+            assert_eq!(text(&peer, "up_long_ask", json!({})).await.unwrap(), "Hello, Ada!");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,122 @@
+//! Upstreams that stop answering are left alone for a while, and tried again by one call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lyceum_gateway::{Status, Target, UpstreamConfig};
+use lyceum_http::client::{CallOptions, Peer};
+use lyceum_testkit::Server as Running;
+use lyceum_wire::{Message, Revision, RevisionSet, RpcError, encode};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::house::{House, Way, fixture_upstream};
+
+const CAPABLE: &str = r#"{"elicitation":{}}"#;
+
+async fn call(peer: &Peer, params: Value) -> Value {
+    let options = CallOptions::new().capabilities(CAPABLE).hand_back_input_requests();
+    let result = peer.call_with("tools/call", params.to_string(), &options).await.unwrap();
+    serde_json::from_slice(&result).unwrap()
+}
+
+fn status(house: &House) -> Status {
+    house.gateway.health()[0].1.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_were_held_count_like_all_others() {
+    let (config, _running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { call_timeout: Duration::from_millis(300), ..config };
+    let house = House::with(vec![config], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    let mut states = Vec::new();
+    for _ in 0..3 {
+        let asked = call(&peer, json!({"name": "up_ask_and_wait"})).await;
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        states.push(asked["requestState"].clone());
+    }
+    let answers = json!({"elicitation-1": {"action": "accept", "content": {"name": "Ada"}}});
+    for state in states {
+        assert_eq!(status(&house), Status::Up);
+        let retry =
+            json!({"name": "up_ask_and_wait", "requestState": state, "inputResponses": answers});
+        let ended = call(&peer, retry).await;
+        let told = ended["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(told.contains("did not answer within"), "{ended}");
+    }
+    assert_eq!(status(&house), Status::Failing);
+}
+
+/// An upstream with a prompt and without completions that leaves the first calls unanswered.
+async fn forgetful(unanswered: usize) -> (Running, UpstreamConfig) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let running = Running::start(|listener, _| async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, Arc::clone(&calls), unanswered));
+        }
+    })
+    .await;
+    let target = Target::Http(format!("http://{}/mcp", running.address()));
+    let call_timeout = Duration::from_millis(300);
+    (running, UpstreamConfig { call_timeout, ..UpstreamConfig::new("up", target) })
+}
+
+async fn serve(mut stream: TcpStream, calls: Arc<AtomicUsize>, unanswered: usize) {
+    while let Some(body) = crate::mirror::body(&mut stream).await {
+        let Ok(Message::Request(request)) = Message::parse(&body) else {
+            let _ = stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
+            continue;
+        };
+        let result = match request.method.as_str() {
+            "initialize" => {
+                r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"f","version":"1"}}"#
+            }
+            "tools/list" => r#"{"tools":[{"name":"act","inputSchema":{"type":"object"}}]}"#,
+            "prompts/list" => r#"{"prompts":[{"name":"p"}]}"#,
+            "tools/call" if calls.fetch_add(1, Ordering::SeqCst) < unanswered => {
+                std::future::pending::<()>().await;
+                return;
+            }
+            "tools/call" => r#"{"content":[{"type":"text","text":"done"}]}"#,
+            _ => "",
+        };
+        let answer = match result {
+            "" => encode::error(Some(&request.id), &RpcError::method_not_found("it")),
+            result => encode::result(&request.id, result.as_bytes()),
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        let _ = stream.write_all(&[head.as_bytes(), &answer].concat()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asking_for_completions_does_not_use_up_the_one_call_that_may_try() {
+    let (_running, config) = forgetful(3).await;
+    let house = House::with(vec![config], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    for _ in 0..3 {
+        let ended = call(&peer, json!({"name": "up_act"})).await;
+        assert_eq!(ended["isError"], true, "{ended}");
+    }
+    assert_eq!(status(&house), Status::Failing);
+    let refused = call(&peer, json!({"name": "up_act"})).await;
+    let told = refused["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(told.contains("did not answer several calls in a row"), "{refused}");
+    while status(&house) == Status::Failing {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let params = json!({
+        "ref": {"type": "ref/prompt", "name": "up_p"}, "argument": {"name": "a", "value": "b"},
+    });
+    let completed = peer.call("completion/complete", params.to_string()).await.unwrap();
+    let completed: Value = serde_json::from_slice(&completed).unwrap();
+    assert_eq!(completed["completion"]["values"], json!([]), "{completed}");
+    let ended = call(&peer, json!({"name": "up_act"})).await;
+    assert_eq!(ended["content"][0]["text"], "done", "{ended}");
+}

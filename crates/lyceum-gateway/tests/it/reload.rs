@@ -1,0 +1,45 @@
+//! Settings that change while the gateway runs.
+
+use std::time::Duration;
+
+use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::{Status, UpstreamConfig};
+use lyceum_wire::{Revision, RevisionSet};
+use serde_json::json;
+
+use crate::house::{House, Way, fixture_upstream, text, upstream_program};
+
+async fn becomes(house: &House, expected: [Status; 2]) {
+    let mut statuses = Vec::new();
+    for _ in 0..500 {
+        let health = house.gateway.health();
+        statuses = health.iter().map(|(_, health)| health.status).collect();
+        if statuses == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{statuses:?}, not {expected:?}: {:?}", house.gateway.health());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_obey_the_commands_allowed_now_and_other_upstreams_go_on() {
+    let (process, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let (remote, _running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let configs = vec![process, UpstreamConfig { name: "remote".to_owned(), ..remote }];
+    let house = House::with(configs.clone(), None).await;
+    let (peer, _) = house.client(Revision::V2026_07_28).await;
+    let since = |house: &House| house.gateway.health()[1].1.since;
+    let before = since(&house);
+    house.gateway.allow_commands(AllowedCommands::new(["other"]));
+    house.gateway.configure(configs.clone());
+    becomes(&house, [Status::Down, Status::Up]).await;
+    let why = house.gateway.health()[0].1.last_error.clone().unwrap_or_default();
+    assert!(why.contains("other"), "{why}");
+    assert_eq!(text(&peer, "remote_echo", json!({"text": "on"})).await.unwrap(), "on");
+    assert_eq!(since(&house), before, "it was left alone");
+    house.gateway.allow_commands(AllowedCommands::new([upstream_program().to_str().unwrap()]));
+    house.gateway.configure(configs);
+    becomes(&house, [Status::Up, Status::Up]).await;
+    assert_eq!(text(&peer, "up_echo", json!({"text": "again"})).await.unwrap(), "again");
+}
