@@ -60,7 +60,7 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
 
 /// Puts changes of the configuration and of the lockfile into effect, for ever: at SIGHUP, and when
 /// a file is another than before. What cannot be used is refused and changes nothing.
-pub(crate) async fn follow(origin: Origin, current: Standing, gateway: Gateway) {
+pub(crate) async fn follow(origin: Origin, mut current: Standing, gateway: Gateway) {
     let file = origin.file.clone().or(origin.environment.config_file());
     let mut config = Watched::new(file);
     let mut lockfile = Watched::new(Some(current.lockfile.clone()));
@@ -72,7 +72,8 @@ pub(crate) async fn follow(origin: Origin, current: Standing, gateway: Gateway) 
             () = hangups.next() => true,
         };
         if config.has_changed() || told {
-            reload(&origin, &current, &gateway);
+            reload(&origin, &mut current, &gateway);
+            lockfile.turn_to(&current.lockfile);
         }
         if lockfile.has_changed() || told {
             match Lock::load(&current.lockfile) {
@@ -85,12 +86,13 @@ pub(crate) async fn follow(origin: Origin, current: Standing, gateway: Gateway) 
     }
 }
 
-/// What a running server cannot change.
+/// What the configuration says besides upstreams.
 #[derive(Debug)]
 pub(crate) struct Standing {
     lockfile: PathBuf,
     allowed_commands: Vec<String>,
-    endpoints: Vec<crate::config::Endpoint>,
+    /// What a running server cannot change, by the names of its settings.
+    fixed: Vec<(&'static str, String)>,
 }
 
 impl Standing {
@@ -98,23 +100,29 @@ impl Standing {
         Standing {
             lockfile: config.lockfile(),
             allowed_commands: config.allowed_commands.clone(),
-            endpoints: config.endpoints.clone(),
+            fixed: config.fixed(),
         }
     }
 }
 
-fn reload(origin: &Origin, current: &Standing, gateway: &Gateway) {
+fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway) {
     let file = origin.file.as_deref();
     match Config::load(origin.flags.clone(), file, &origin.environment) {
         Ok(config) => {
-            if config.endpoints != current.endpoints
-                || config.allowed_commands != current.allowed_commands
-                || config.lockfile() != current.lockfile
-            {
+            let Standing { lockfile, allowed_commands, fixed } = Standing::of(&config);
+            let changed = fixed.iter().filter(|setting| !current.fixed.contains(setting));
+            let changed: Vec<_> = changed.map(|(name, _)| *name).collect();
+            if !changed.is_empty() {
                 tracing::warn!(
-                    "only upstreams change while the server runs; restart it for the rest"
+                    settings = changed.join(", "),
+                    "these settings changed and do not until the server is restarted; upstreams, \
+                     their lockfile and [stdio] do at once"
                 );
             }
+            if allowed_commands != current.allowed_commands {
+                gateway.allow_commands(AllowedCommands::new(&allowed_commands));
+            }
+            (current.lockfile, current.allowed_commands) = (lockfile, allowed_commands);
             tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
             gateway.configure(config.upstreams);
         }
@@ -128,6 +136,8 @@ fn reload(origin: &Origin, current: &Standing, gateway: &Gateway) {
 struct Watched {
     path: Option<PathBuf>,
     seen: Option<Looks>,
+    /// Nobody has looked at it yet.
+    is_new: bool,
 }
 
 /// What tells one version of a file from another.
@@ -136,13 +146,20 @@ type Looks = (SystemTime, u64);
 impl Watched {
     fn new(path: Option<PathBuf>) -> Watched {
         let seen = path.as_deref().and_then(looks);
-        Watched { path, seen }
+        Watched { path, seen, is_new: false }
+    }
+
+    /// Looks at another file, if it is another one, which counts as a change.
+    fn turn_to(&mut self, path: &Path) {
+        if self.path.as_deref() != Some(path) {
+            (self.path, self.seen, self.is_new) = (Some(path.to_owned()), looks(path), true);
+        }
     }
 
     fn has_changed(&mut self) -> bool {
         let Some(path) = &self.path else { return false };
         let now = looks(path);
-        let changed = now != self.seen;
+        let changed = now != self.seen || std::mem::take(&mut self.is_new);
         self.seen = now;
         changed
     }

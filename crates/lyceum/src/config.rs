@@ -74,6 +74,26 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// What a running server cannot change, by the names of its settings, for comparison.
+    pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+        let parts: [(&str, &dyn std::fmt::Debug); 13] = [
+            ("listen", &self.listen.value),
+            ("i_know_unauthenticated", &self.open_to_all),
+            ("data", &self.data),
+            ("hosts", &self.hosts),
+            ("origins", &self.origins),
+            ("log", &self.log),
+            ("store", &self.store),
+            ("embeddings", &self.embeddings),
+            ("documents, index", &self.policy),
+            ("rest", &self.rest_keys),
+            ("endpoint", &self.endpoints),
+            ("preset", &self.uri_form),
+            ("limits", &(&self.limits, &self.connections)),
+        ];
+        parts.into_iter().map(|(name, value)| (name, format!("{value:?}"))).collect()
+    }
+
     /// Reads all layers and checks the result.
     pub(crate) fn load(
         flags: Settings,
