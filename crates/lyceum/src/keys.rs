@@ -4,6 +4,7 @@
 //! record, or when other machines can reach the server, every caller needs one: a server whose last
 //! key was revoked is locked, not open.
 
+mod budget;
 mod gate;
 mod key;
 mod lifetime;
@@ -13,6 +14,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use budget::Budget;
 pub(crate) use gate::{Admission, Denied, Gate};
 pub(crate) use key::{Key, check_name};
 pub(crate) use lifetime::Lifetime;

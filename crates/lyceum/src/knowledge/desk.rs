@@ -10,18 +10,28 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::keys::Budget;
 use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::{refusal, schema};
 
 /// The author of writes where nobody has to say who they are.
 const ANONYMOUS: &str = "anonymous";
-/// How much of a made-up tool name or path is written down, in characters.
+/// How much of a made-up tool name, path or request id is written down, in characters.
 const MAX_NAME: usize = 256;
+/// Refusals of one profile that get a line each; beyond that it is one a second.
+const BURST: u32 = 600;
+
+/// What all calls of one profile share.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) kb: Kb,
+    refusals: Arc<Budget>,
+}
 
 /// One call of one tool.
 pub(crate) struct Visit {
-    pub(crate) kb: Kb,
+    pub(crate) desk: Desk,
     pub(crate) call: Call,
     tool: &'static str,
 }
@@ -43,16 +53,16 @@ pub(crate) trait Subject {
 }
 
 /// A tool of the knowledge base: `run` gets the arguments, failures become results and audit lines.
-pub(crate) fn tool<A, R, F, Fut>(kb: &Kb, name: &'static str, description: &str, run: F) -> Tool
+pub(crate) fn tool<A, R, F, Fut>(desk: &Desk, name: &'static str, description: &str, run: F) -> Tool
 where
     A: DeserializeOwned + JsonSchema + Subject + Send + 'static,
     R: Serialize + JsonSchema + Send + 'static,
     F: Fn(Arc<Visit>, A) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Answer<R>> + Send + 'static,
 {
-    let kb = kb.clone();
+    let desk = desk.clone();
     let function = move |call: Call, arguments: A| {
-        let visit = Arc::new(Visit { kb: kb.clone(), call, tool: name });
+        let visit = Arc::new(Visit { desk: desk.clone(), call, tool: name });
         let subject = arguments.subject().map(str::to_owned);
         let running = run(Arc::clone(&visit), arguments);
         async move {
@@ -68,7 +78,7 @@ where
 
 /// A tool that does nothing but the write `change` reads out of its arguments.
 pub(crate) fn write_tool<A>(
-    kb: &Kb,
+    desk: &Desk,
     name: &'static str,
     description: &str,
     change: fn(A) -> lyceum_kb::Result<(DocPath, Change, Safety)>,
@@ -76,14 +86,14 @@ pub(crate) fn write_tool<A>(
 where
     A: DeserializeOwned + JsonSchema + Subject + Send + 'static,
 {
-    tool(kb, name, description, move |visit: Arc<Visit>, arguments: A| async move {
+    tool(desk, name, description, move |visit: Arc<Visit>, arguments: A| async move {
         let (path, change, safety) = change(arguments)?;
         Ok(WriteAnswer::from(visit.write(path, change, safety).await?))
     })
 }
 
 /// Ends a call no tool ever sees. `known` are the names some profile has.
-pub(crate) async fn refuse(kb: Kb, known: &[&str], call: Call, refused: Refused) -> ToolError {
+pub(crate) async fn refuse(desk: Desk, known: &[&str], call: Call, refused: Refused) -> ToolError {
     match refused {
         Refused::UnknownTool { name } => {
             let (words, outcome) = if known.contains(&name.as_str()) {
@@ -91,15 +101,39 @@ pub(crate) async fn refuse(kb: Kb, known: &[&str], call: Call, refused: Refused)
             } else {
                 ("Unknown tool", Code::NotFound.as_str())
             };
-            audit(&kb, actor(&call, &name), None, outcome).await;
+            desk.audit(actor(&call, &name), None, outcome).await;
             ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
         }
         Refused::InvalidArguments { tool, problem } => {
             let error = Error::invalid(format!("{tool}: {problem}; see its input schema"));
-            audit(&kb, actor(&call, &tool), None, error.code().as_str()).await;
+            desk.audit(actor(&call, &tool), None, error.code().as_str()).await;
             refusal::told(&error)
         }
         _ => refusal::told(&Error::internal("the call was refused")),
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(kb: Kb) -> Self {
+        Self { kb, refusals: Arc::new(Budget::new(BURST)) }
+    }
+
+    /// Writes a refusal down, or counts it when there are too many.
+    async fn audit(&self, actor: Actor, document: Option<String>, outcome: &str) {
+        let Some(omitted) = self.refusals.allowed() else { return };
+        if omitted > 0 {
+            let actor = Actor { profile: actor.profile.clone(), ..Actor::default() };
+            self.write_down(actor, None, Budget::summary(omitted)).await;
+        }
+        let document = document.map(|document| document.chars().take(MAX_NAME).collect());
+        self.write_down(actor, document, outcome.to_owned()).await;
+    }
+
+    /// A store that cannot write it down is no reason to keep the answer back.
+    async fn write_down(&self, actor: Actor, document: Option<String>, outcome: String) {
+        if let Err(error) = self.kb.store().audit(AuditEntry { actor, document, outcome }).await {
+            tracing::warn!(%error, "a refused call could not be written to the audit trail");
+        }
     }
 }
 
@@ -114,7 +148,7 @@ impl Visit {
         let Safety { expected_revision, idempotency } = safety;
         let by = actor(&self.call, self.tool);
         let write = Write { path, change, expected_revision, idempotency, by };
-        let kb = self.kb.clone();
+        let kb = self.desk.kb.clone();
         // A task of its own: a client that hangs up must not keep others from hearing of a write
         // that is stored.
         let written = tokio::spawn(async move { kb.write(write).await }).await;
@@ -134,7 +168,7 @@ impl Visit {
         }
         if !audited {
             let actor = actor(&self.call, self.tool);
-            audit(&self.kb, actor, subject, error.code().as_str()).await;
+            self.desk.audit(actor, subject, error.code().as_str()).await;
         }
         refusal::told(&error)
     }
@@ -151,15 +185,9 @@ fn actor(call: &Call, tool: &str) -> Actor {
         principal: call.principal().map_or(ANONYMOUS, |principal| principal.as_str()).to_owned(),
         profile: call.endpoint().to_owned(),
         tool: tool.chars().take(MAX_NAME).collect(),
-        request_id: String::from_utf8_lossy(call.request_id().as_bytes()).into_owned(),
-    }
-}
-
-/// Writes a refusal down. A store that cannot is no reason to keep the answer back.
-async fn audit(kb: &Kb, actor: Actor, document: Option<String>, outcome: &str) {
-    let document = document.map(|document| document.chars().take(MAX_NAME).collect());
-    let entry = AuditEntry { actor, document, outcome: outcome.to_owned() };
-    if let Err(error) = kb.store().audit(entry).await {
-        tracing::warn!(%error, "a refused call could not be written to the audit trail");
+        request_id: String::from_utf8_lossy(call.request_id().as_bytes())
+            .chars()
+            .take(MAX_NAME)
+            .collect(),
     }
 }

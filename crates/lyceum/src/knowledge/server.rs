@@ -3,7 +3,8 @@
 use lyceum_kb::Kb;
 use lyceum_server::{Call, Refused, Server};
 
-use crate::knowledge::{desk, prompts, resources, tools};
+use crate::knowledge::desk::{self, Desk};
+use crate::knowledge::{prompts, resources, tools};
 
 /// The shape of the tools. Raise it when a change could surprise a client that knew the one before.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -20,7 +21,8 @@ return {error: {code, message, details}}; the message says what to do.";
 ///
 /// Its subscribers hear of changes while [`follow`](crate::knowledge::follow) runs.
 pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
-    let (lister, refuser) = (kb.clone(), kb.clone());
+    let desk = Desk::new(kb.clone());
+    let (lister, refuser) = (kb.clone(), desk.clone());
     let builder = Server::builder("lyceum", env!("CARGO_PKG_VERSION"))
         .title("Lyceum")
         .description("One door to a team's knowledge and tools.")
@@ -33,6 +35,6 @@ pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
         });
     let builder =
         prompts::all(kb).into_iter().fold(builder, |builder, prompt| builder.prompt(prompt));
-    let offered = tools::all(kb).into_iter().filter(|tool| offers(tool.name()));
+    let offered = tools::all(&desk).into_iter().filter(|tool| offers(tool.name()));
     offered.fold(builder, |builder, tool| builder.tool(tool)).build()
 }

@@ -11,8 +11,9 @@ pub(crate) mod search_knowledge;
 pub(crate) mod update_document;
 pub(crate) mod upload_document;
 
-use lyceum_kb::Kb;
 use lyceum_server::Tool;
+
+use crate::knowledge::desk::Desk;
 
 /// Every tool there is, in the order clients see them.
 pub(crate) const NAMES: [&str; 10] = [
@@ -28,18 +29,18 @@ pub(crate) const NAMES: [&str; 10] = [
     ingest_document::NAME,
 ];
 
-/// All tools on `kb`, in the order of [`NAMES`].
-pub(crate) fn all(kb: &Kb) -> [Tool; 10] {
+/// All tools, in the order of [`NAMES`].
+pub(crate) fn all(desk: &Desk) -> [Tool; 10] {
     [
-        search_knowledge::tool(kb),
-        list_documents::tool(kb),
-        get_document::tool(kb),
-        get_document_for_rewrite::tool(kb),
-        batch_read::tool(kb),
-        upload_document::tool(kb),
-        update_document::tool(kb),
-        patch_document::tool(kb),
-        delete_document::tool(kb),
-        ingest_document::tool(kb),
+        search_knowledge::tool(desk),
+        list_documents::tool(desk),
+        get_document::tool(desk),
+        get_document_for_rewrite::tool(desk),
+        batch_read::tool(desk),
+        upload_document::tool(desk),
+        update_document::tool(desk),
+        patch_document::tool(desk),
+        delete_document::tool(desk),
+        ingest_document::tool(desk),
     ]
 }

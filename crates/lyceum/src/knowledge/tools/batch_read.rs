@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::answers::DocumentAnswer;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 
 pub(crate) const NAME: &str = "batch_read";
 
@@ -88,9 +88,9 @@ fn missing(path: &DocPath, error: &'static str) -> BatchItem {
     BatchItem::Missing { document_id: path.to_string(), error }
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.kb, arguments).await?)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
+        Ok(answer(&visit.desk.kb, arguments).await?)
     })
     .title("Read several documents")
     .read_only()

@@ -1,12 +1,12 @@
 //! `delete_document`: puts a document away.
 
-use lyceum_kb::{Change, DocPath, Kb, Result};
+use lyceum_kb::{Change, DocPath, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::arguments::Safety;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "delete_document";
@@ -45,8 +45,8 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
     Ok((DocPath::parse(&arguments.path)?, Change::Delete, safety))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::write_tool(kb, NAME, DESCRIPTION, change)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::write_tool(desk, NAME, DESCRIPTION, change)
         .title("Delete a document")
         .destructive()
         .idempotent()

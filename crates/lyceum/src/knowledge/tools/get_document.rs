@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::answers::{DocumentAnswer, RelatedAnswer, RevisionAnswer};
 use crate::knowledge::arguments;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 
 pub(crate) const NAME: &str = "get_document";
 
@@ -124,9 +124,9 @@ fn headings(document: &Document) -> Vec<HeadingAnswer> {
     outline.headings().iter().map(answer).collect()
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.kb, arguments).await?)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
+        Ok(answer(&visit.desk.kb, arguments).await?)
     })
     .title("Get a document in brief")
     .read_only()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::answers::DocumentAnswer;
 use crate::knowledge::arguments;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "get_document_for_rewrite";
@@ -77,9 +77,9 @@ async fn changes(old: Document, new: Document) -> Result<String> {
     comparing.await.map_err(|_| Error::internal("the revisions could not be compared"))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.kb, arguments).await?)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
+        Ok(answer(&visit.desk.kb, arguments).await?)
     })
     .title("Get a document's whole text")
     .read_only()

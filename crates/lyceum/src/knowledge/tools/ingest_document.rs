@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lyceum_http::client::{DialError, Fetched, Policy, SafeDialer};
 use lyceum_kb::convert::{Converted, path_of_text, path_of_url};
-use lyceum_kb::{Change, Code, DocPath, Error, Fields, Kb, Result};
+use lyceum_kb::{Change, Code, DocPath, Error, Fields, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::conversion::{self, Page};
 use crate::knowledge::arguments::Safety;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "ingest_document";
@@ -135,9 +135,9 @@ fn not_fetched(error: DialError) -> Error {
     Error::new(code, format!("source: {error}"))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
+pub(crate) fn tool(desk: &Desk) -> Tool {
     let ingestion = Ingestion::new(Policy::PublicOnly);
-    desk::tool(kb, NAME, DESCRIPTION, move |visit, arguments| {
+    desk::tool(desk, NAME, DESCRIPTION, move |visit, arguments| {
         let ingestion = ingestion.clone();
         async move {
             let (path, change, safety) = change(&ingestion, arguments).await?;

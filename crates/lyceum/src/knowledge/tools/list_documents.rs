@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::knowledge::answers::Page;
 use crate::knowledge::arguments;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::{Whole, within};
 
 pub(crate) const NAME: &str = "list_documents";
@@ -121,9 +121,9 @@ fn place(cursors: &impl Cursors, cursor: &str, given: Option<Prefix>) -> Result<
     Ok((prefix, after.to_owned()))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.kb, arguments, &visit.call).await?)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
+        Ok(answer(&visit.desk.kb, arguments, &visit.call).await?)
     })
     .title("List documents")
     .read_only()

@@ -1,12 +1,12 @@
 //! `patch_document`: other words for passages of a document.
 
-use lyceum_kb::{Change, DocPath, Error, Kb, Replacement, Result};
+use lyceum_kb::{Change, DocPath, Error, Replacement, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::arguments::Safety;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "patch_document";
@@ -85,8 +85,8 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
     Ok((path, Change::Patch(edits), safety))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::write_tool(kb, NAME, DESCRIPTION, change)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::write_tool(desk, NAME, DESCRIPTION, change)
         .title("Patch a document")
         .destructive()
         .closed_world()

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::knowledge::answers::Hits;
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::time;
 use crate::knowledge::whole::{Whole, within};
 
@@ -67,9 +67,9 @@ pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<Hits> {
     Ok(kb.search(&search).await?.into())
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::tool(kb, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.kb, arguments).await?)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
+        Ok(answer(&visit.desk.kb, arguments).await?)
     })
     .title("Search knowledge")
     .read_only()

@@ -1,13 +1,13 @@
 //! `update_document`: new text, title, tags or metadata for a document, or an earlier state of it.
 
-use lyceum_kb::{Change, DocPath, Error, Fields, Kb, Result};
+use lyceum_kb::{Change, DocPath, Error, Fields, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::knowledge::arguments::{Safety, mime_type};
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "update_document";
@@ -81,8 +81,8 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
     Ok((path, change, safety))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::write_tool(kb, NAME, DESCRIPTION, change)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::write_tool(desk, NAME, DESCRIPTION, change)
         .title("Update a document")
         .destructive()
         .idempotent()

@@ -1,13 +1,13 @@
 //! `upload_document`: a new document.
 
-use lyceum_kb::{Change, DocPath, Fields, Kb, Result};
+use lyceum_kb::{Change, DocPath, Fields, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::knowledge::arguments::{Safety, mime_type};
-use crate::knowledge::desk::{self, Subject};
+use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
 pub(crate) const NAME: &str = "upload_document";
@@ -74,8 +74,8 @@ pub(crate) fn change(arguments: Arguments) -> Result<(DocPath, Change, Safety)> 
     Ok((path, change, safety))
 }
 
-pub(crate) fn tool(kb: &Kb) -> Tool {
-    desk::write_tool(kb, NAME, DESCRIPTION, change)
+pub(crate) fn tool(desk: &Desk) -> Tool {
+    desk::write_tool(desk, NAME, DESCRIPTION, change)
         .title("Upload a document")
         .destructive()
         .closed_world()

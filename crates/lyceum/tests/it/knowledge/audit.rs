@@ -4,6 +4,7 @@ use lyceum_kb::Policy;
 use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
 use serde_json::json;
+use tokio::time::{Duration, Instant, sleep};
 
 use super::Client;
 use crate::lyceum::Lyceum;
@@ -47,4 +48,30 @@ async fn writes_and_refusals_are_written_down() {
     anonymous /mcp-gpt delete_document - FORBIDDEN
     anonymous /mcp-gpt move_document - NOT_FOUND
     ");
+}
+
+#[tokio::test]
+async fn floods_of_refused_calls_leave_few_lines_and_a_number() {
+    const FLOOD: usize = 900;
+    let (lyceum, data) = Lyceum::fresh(&[]).await;
+    let mut client = Client::of(&lyceum, "/mcp-readonly").await;
+    let refused = json!({ "name": "delete_document", "arguments": { "path": "a" } });
+    let start = Instant::now();
+    for _ in 0..FLOOD {
+        client.ask("tools/call", refused.clone()).await;
+    }
+    // Longer than it takes until a line is allowed again, so that the number is told.
+    sleep(Duration::from_millis(1500)).await;
+    client.ask("tools/call", refused).await;
+    let seconds = start.elapsed().as_secs() as usize + 1;
+    let store = SqliteStore::open(&data.path().join("knowledge.db"), Policy::default()).unwrap();
+    let trail = store.audit_trail(None, 2 * FLOOD).await.unwrap();
+    let mut told = 0;
+    for line in &trail {
+        let outcome = line.entry.outcome.as_str();
+        let summary = outcome.strip_prefix("REFUSED ").and_then(|rest| rest.strip_suffix(" MORE"));
+        told += summary.map_or(1, |omitted| omitted.parse::<usize>().unwrap());
+    }
+    assert_eq!(told, FLOOD + 1, "every refusal is told, if only as a number");
+    assert!(trail.len() <= 600 + 2 * seconds, "{} lines in {seconds} seconds", trail.len());
 }
