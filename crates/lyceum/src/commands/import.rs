@@ -2,18 +2,19 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Status, Write};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, spawn_blocking};
 
 use super::reindex;
 use crate::cli::ImportOpts;
 use crate::config::Environment;
+use crate::conversion::{self, Page};
 use crate::files::{Listing, Record, read_lines};
 use crate::library;
 use crate::progress::Progress;
@@ -23,6 +24,8 @@ use crate::stdout::print;
 const IN_FLIGHT: usize = 64;
 /// Documents read ahead of the writes.
 const AHEAD: usize = 64;
+/// Files read and converted at a time; some kinds take a process with memory of its own.
+const CONVERTING: usize = 4;
 
 /// What came of the files.
 #[derive(Debug, Default)]
@@ -65,11 +68,8 @@ fn preview(opts: &ImportOpts) -> anyhow::Result<ExitCode> {
 
 async fn import(kb: &Kb, opts: Arc<ImportOpts>) -> anyhow::Result<Tally> {
     let (sender, mut items) = mpsc::channel::<Item>(AHEAD);
-    let (length, total) = tokio::sync::oneshot::channel();
-    let reader = {
-        let opts = Arc::clone(&opts);
-        tokio::task::spawn_blocking(move || read(&opts.source, length, &sender))
-    };
+    let (length, total) = oneshot::channel();
+    let reader = tokio::spawn(read(opts.source.clone(), length, sender));
     let progress = Progress::new("imported", total.await.unwrap_or_default());
     let mut tally = Tally::default();
     let mut writes = JoinSet::new();
@@ -98,36 +98,63 @@ async fn import(kb: &Kb, opts: Arc<ImportOpts>) -> anyhow::Result<Tally> {
 }
 
 /// Reads everything at `source`, first saying how much there is.
-fn read(
-    source: &Path,
-    length: tokio::sync::oneshot::Sender<usize>,
-    sender: &mpsc::Sender<Item>,
+// A closed channel means that the import was given up, which whoever did so reports.
+async fn read(
+    source: PathBuf,
+    length: oneshot::Sender<usize>,
+    sender: mpsc::Sender<Item>,
 ) -> anyhow::Result<()> {
-    // A closed channel means that the import was given up, which whoever did so reports.
     if source.extension().is_some_and(|extension| extension == "jsonl") {
-        let open =
-            || File::open(source).with_context(|| format!("cannot read {}", source.display()));
-        let mut n_lines = 0;
-        read_lines(BufReader::new(open()?), |_| {
-            n_lines += 1;
-            Ok(())
-        })?;
-        let _ = length.send(n_lines);
-        return read_lines(BufReader::new(open()?), |record| {
-            let _ = sender.blocking_send(Ok(record));
-            Ok(())
-        });
+        return spawn_blocking(move || read_jsonl(&source, length, &sender)).await?;
     }
-    let listing = Listing::of(source)?;
+    let listing = Arc::new(spawn_blocking(move || Listing::of(&source)).await??);
     let _ = length.send(listing.files.len() + listing.skipped.len());
     for skipped in &listing.skipped {
-        let _ = sender.blocking_send(Err(format!("{}: {}", skipped.file, skipped.why)));
+        let _ = sender.send(Err(format!("{}: {}", skipped.file, skipped.why))).await;
     }
-    for file in &listing.files {
-        let record = listing.document(file).map_err(|error| format!("{error:#}"));
-        let _ = sender.blocking_send(record);
+    let mut converting = JoinSet::new();
+    for n in 0..listing.files.len() {
+        if converting.len() >= CONVERTING {
+            converting.join_next().await.transpose()?;
+        }
+        let (listing, sender) = (Arc::clone(&listing), sender.clone());
+        converting.spawn(async move {
+            let record = document(listing, n).await.map_err(|error| format!("{error:#}"));
+            let _ = sender.send(record).await;
+        });
     }
+    while converting.join_next().await.transpose()?.is_some() {}
     Ok(())
+}
+
+fn read_jsonl(
+    source: &Path,
+    length: oneshot::Sender<usize>,
+    sender: &mpsc::Sender<Item>,
+) -> anyhow::Result<()> {
+    let open = || File::open(source).with_context(|| format!("cannot read {}", source.display()));
+    let mut n_lines = 0;
+    read_lines(BufReader::new(open()?), |_| {
+        n_lines += 1;
+        Ok(())
+    })?;
+    let _ = length.send(n_lines);
+    read_lines(BufReader::new(open()?), |record| {
+        let _ = sender.blocking_send(Ok(record));
+        Ok(())
+    })
+}
+
+/// A listed file as a document.
+async fn document(listing: Arc<Listing>, n: usize) -> anyhow::Result<Record> {
+    let reading = Arc::clone(&listing);
+    let bytes = spawn_blocking(move || reading.read(&reading.files[n])).await??;
+    let file = &listing.files[n];
+    let name = Some(file.path.name().to_owned());
+    let converted = conversion::convert(Page { bytes: bytes.into(), name, ..Page::default() });
+    let converted =
+        converted.await.with_context(|| format!("cannot read {}", file.relative.display()))?;
+    Ok(file.record(converted))
 }
 
 fn write(record: Record, opts: &ImportOpts) -> lyceum_kb::Result<Write> {

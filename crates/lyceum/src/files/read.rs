@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
-use lyceum_kb::convert::{Kind, MAX_INPUT, Original, convert};
+use lyceum_kb::convert::{Converted, Kind, MAX_INPUT};
 use lyceum_kb::{DocPath, Fields};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(crate) struct Listing {
 pub(crate) struct Listed {
     pub(crate) path: DocPath,
     pub(crate) kind: Kind,
-    relative: PathBuf,
+    pub(crate) relative: PathBuf,
 }
 
 /// A file that is left out, and why.
@@ -37,6 +37,30 @@ pub(crate) struct Listed {
 pub(crate) struct Skipped {
     pub(crate) file: String,
     pub(crate) why: String,
+}
+
+impl Listed {
+    /// The document that was made of the file.
+    pub(crate) fn record(&self, converted: Converted) -> Record {
+        let mut metadata = converted.metadata;
+        let source = match metadata.remove("source") {
+            Some(Value::String(source)) => Some(source),
+            Some(other) => {
+                metadata.insert("source".to_owned(), other);
+                None
+            }
+            None => None,
+        };
+        let fields = Fields {
+            body: Some(converted.body),
+            title: converted.title,
+            tags: Some(converted.tags),
+            source,
+            metadata: Some(metadata),
+            mime_type: Some(converted.mime_type),
+        };
+        Record { path: self.path.clone(), fields }
+    }
 }
 
 impl Listing {
@@ -69,34 +93,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// A file as a document. Takes a while for some kinds, so not for threads that others wait for.
-    pub(crate) fn document(&self, file: &Listed) -> anyhow::Result<Record> {
-        let bytes = self.read(file)?;
-        let name = Some(file.path.name());
-        let converted = convert(&Original { bytes: &bytes, name, ..Original::default() })
-            .with_context(|| format!("cannot read {}", file.relative.display()))?;
-        let mut metadata = converted.metadata;
-        let source = match metadata.remove("source") {
-            Some(Value::String(source)) => Some(source),
-            Some(other) => {
-                metadata.insert("source".to_owned(), other);
-                None
-            }
-            None => None,
-        };
-        let fields = Fields {
-            body: Some(converted.body),
-            title: converted.title,
-            tags: Some(converted.tags),
-            source,
-            metadata: Some(metadata),
-            mime_type: Some(converted.mime_type),
-        };
-        Ok(Record { path: file.path.clone(), fields })
-    }
-
     /// The content of a file.
-    fn read(&self, file: &Listed) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn read(&self, file: &Listed) -> anyhow::Result<Vec<u8>> {
         let context = || format!("cannot read {}", file.relative.display());
         let open = self.directory.open(&file.relative).with_context(context)?;
         anyhow::ensure!(open.metadata()?.is_file(), "{} is no file any more", file.path);

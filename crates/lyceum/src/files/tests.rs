@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lyceum_kb::convert::{Original, convert};
 use lyceum_kb::{DocPath, Document, Meta, MimeType, VectorStatus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,6 +30,14 @@ fn paths(listing: &Listing) -> Vec<&str> {
 
 fn skipped(listing: &Listing) -> Vec<&str> {
     listing.skipped.iter().map(|skipped| skipped.file.as_str()).collect()
+}
+
+/// A listed file as a document.
+fn record(listing: &Listing, n: usize) -> anyhow::Result<Record> {
+    let file = &listing.files[n];
+    let bytes = listing.read(file)?;
+    let name = Some(file.path.name());
+    Ok(file.record(convert(&Original { bytes: &bytes, name, ..Original::default() })?))
 }
 
 fn document(path: &str, mime_type: MimeType, body: &str) -> Document {
@@ -89,7 +98,7 @@ fn files_that_mean_the_same_document_are_taken_once() {
 fn a_file_becomes_a_document() {
     let root = tree(&[("a.md", "---\ntitle: T\ntags: [x]\nsource: s\nn: 1\n---\n# H\n")]);
     let listing = Listing::of(root.path()).unwrap();
-    let record = listing.document(&listing.files[0]).unwrap();
+    let record = record(&listing, 0).unwrap();
     let fields = record.fields;
     assert_eq!(record.path.as_str(), "a.md");
     assert_eq!(fields.title.as_deref(), Some("T"));
@@ -111,7 +120,7 @@ fn what_is_exported_is_imported_again() {
     let exported = Exporter::into(root.path()).unwrap().write(&given).unwrap();
     assert_eq!(exported, Exported { file: "notes/a.md".into(), renamed: false, bare: false });
     let listing = Listing::of(root.path()).unwrap();
-    let record = listing.document(&listing.files[0]).unwrap();
+    let record = record(&listing, 0).unwrap();
     assert_eq!(record, as_record(&given));
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "nothing is left behind");
 }
@@ -212,7 +221,7 @@ mod links {
     }
 
     fn body(listing: &Listing, n: usize) -> anyhow::Result<String> {
-        Ok(listing.document(&listing.files[n])?.fields.body.unwrap_or_default())
+        Ok(record(listing, n)?.fields.body.unwrap_or_default())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::time::{Duration, timeout};
 
@@ -45,7 +45,7 @@ async fn a_page_is_converted_from_standard_input() {
 }
 
 /// A PDF whose objects are packed into a stream that unpacks to `size` zeros.
-fn bomb(size: usize) -> Vec<u8> {
+pub(crate) fn bomb(size: usize) -> Vec<u8> {
     use std::fmt::Write as _;
     let packed = deflate_zeros(size);
     let mut head = String::from("%PDF-1.5\n");
@@ -83,7 +83,7 @@ fn deflate_zeros(size: usize) -> Vec<u8> {
 
 /// The most memory a process has held, in MiB, as long as it runs.
 #[cfg(target_os = "linux")]
-async fn peak(pid: u32) -> u64 {
+pub(crate) async fn peak(pid: u32) -> u64 {
     let mut peak = 0;
     let held = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -106,4 +106,31 @@ async fn a_file_that_unpacks_beyond_all_memory_is_given_only_so_much() {
     let peak = timeout(PATIENCE, peak(child.id().unwrap())).await.expect("it ends in time");
     assert!((100..800).contains(&peak), "{peak} MiB");
     child.wait().await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn such_a_file_among_others_fails_alone_and_costs_an_import_little() {
+    let directory = tempfile::tempdir().unwrap();
+    let (files, data) = (directory.path().join("files"), directory.path().join("data"));
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("bomb.pdf"), bomb(2 << 30)).unwrap();
+    for n in 0..5 {
+        let page = format!("<title>Page {n}</title><p>Some text about the number {n}.");
+        std::fs::write(files.join(format!("{n}.html")), page).unwrap();
+    }
+    let mut command = command(&["import"]);
+    let mut child = command.arg(&files).arg("--data").arg(&data).spawn().unwrap();
+    // Taken before the end, or a process that writes much would wait for somebody to read.
+    let mut stderr = child.stderr.take().unwrap();
+    let said = tokio::spawn(async move {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).await.map(|_| said)
+    });
+    let peak = timeout(PATIENCE, peak(child.id().unwrap())).await.expect("it ends in time");
+    assert!(!child.wait().await.unwrap().success(), "one file could not be imported");
+    let said = said.await.unwrap().unwrap();
+    assert!(said.contains("5 created, 0 updated, 0 unchanged, 1 failed"), "{said}");
+    assert!(said.contains("not imported: cannot read bomb.pdf"), "{said}");
+    assert!(peak < 400, "the import itself took {peak} MiB");
 }

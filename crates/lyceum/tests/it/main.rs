@@ -7,6 +7,7 @@ mod docs; // pages written from what the server says
 mod doctor; // what the doctor says about good, strict and hopeless servers
 mod durability; // what survives kills, failing disks and cut connections
 mod embedding; // what an embedding service is asked, and how often
+mod ingest; // pages and files of the web, as documents
 mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
 mod knox; // what clients of the Knox MCP proxy find

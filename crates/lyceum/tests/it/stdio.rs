@@ -25,7 +25,7 @@ async fn talk(data: &Path, lines: &[Value]) -> Vec<Value> {
 }
 
 /// A modern call of a tool.
-fn call(id: u64, tool: &str, arguments: Value) -> Value {
+pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
