@@ -1,24 +1,23 @@
 //! The front door: every operation of the knowledge base, on whatever store and model are configured.
 
+mod changes;
 mod index;
 mod search;
 
+pub use changes::{Changed, Changes};
 pub use search::{Explanation, Hit, Mode, Related, Search, SearchResult, Snippet};
 
 use index::Index;
 
 use std::sync::Arc;
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, watch};
 
 use crate::document::{Document, Meta, Revision};
 use crate::embed::Embedder;
-use crate::store::{ListPage, Store};
+use crate::store::{ListPage, Skips, Store};
 use crate::write::{Status, Write, Written};
 use crate::{DocPath, Error, Result};
-
-/// Changes a slow listener may fall behind before it misses some.
-const CHANGES: usize = 1024;
 
 /// A knowledge base. Cheap to clone; all clones are the same one.
 #[derive(Clone)]
@@ -29,14 +28,8 @@ pub struct Kb {
     /// Wakes the indexer.
     pub(crate) wake: Arc<Notify>,
     pub(crate) index: Arc<Index>,
-    changes: broadcast::Sender<Changed>,
-}
-
-/// A document that was written in this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
-    pub path: DocPath,
-    pub status: Status,
+    /// Wakes those who follow what is written.
+    written: watch::Sender<()>,
 }
 
 /// What is at a path.
@@ -70,7 +63,7 @@ impl Kb {
             embedders: std::iter::once(configured).chain(others).collect(),
             wake: Arc::new(Notify::new()),
             index: Arc::default(),
-            changes: broadcast::Sender::new(CHANGES),
+            written: watch::Sender::new(()),
         })
     }
 
@@ -84,16 +77,16 @@ impl Kb {
         let written = self.store.write(write).await?;
         if written.status != Status::Unchanged {
             self.wake.notify_one();
-            // Nobody may be listening, which is no failure.
-            let _ =
-                self.changes.send(Changed { path: written.path.clone(), status: written.status });
+            self.written.send_replace(());
         }
         Ok(written)
     }
 
-    /// Tells of writes from now on.
-    pub fn changes(&self) -> broadcast::Receiver<Changed> {
-        self.changes.subscribe()
+    /// Tells of writes from now on, those of other processes included.
+    pub async fn changes(&self) -> Result<Changes> {
+        let own = self.written.subscribe();
+        let seq = self.store.last_write().await?;
+        Ok(Changes::new(Arc::clone(&self.store), own, seq))
     }
 
     /// The living document at `path`.
@@ -158,6 +151,13 @@ impl Kb {
             self.store.enqueue_missing(set.id).await? + self.store.retry_dead(set.id).await?;
         self.wake.notify_one();
         Ok(queued)
+    }
+
+    /// Takes the vectors of documents that are to be skipped now, and queues those that are not any more.
+    pub async fn apply_skip_rules(&self) -> Result<Skips> {
+        let skips = self.store.apply_skip_rules().await?;
+        self.wake.notify_one();
+        Ok(skips)
     }
 
     /// A document as it was in `revision`.

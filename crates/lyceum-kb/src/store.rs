@@ -12,6 +12,7 @@ use async_trait::async_trait;
 
 use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
+use crate::kb::Changed;
 use crate::query::Query;
 use crate::vector::Quantized;
 use crate::write::{Actor, Write, Written};
@@ -51,6 +52,12 @@ pub trait Store: Send + Sync + 'static {
     /// A document as it was.
     async fn document_at(&self, path: &DocPath, revision: i64) -> Result<Option<Document>>;
 
+    /// How many writes there have been; [`Store::writes_after`] goes on from here.
+    async fn last_write(&self) -> Result<i64>;
+
+    /// The writes after number `after`, whichever process made them, oldest first.
+    async fn writes_after(&self, after: i64, limit: usize) -> Result<Vec<Changed>>;
+
     /// Tags in use that begin with `prefix`, in byte order.
     async fn tags(&self, prefix: &str, limit: usize) -> Result<Vec<String>>;
 
@@ -83,6 +90,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives the dead letters of `set` another chance; says how many.
     async fn retry_dead(&self, set: i64) -> Result<usize>;
+
+    /// Brings documents in line with the skip rules in force, which may have changed since they were written.
+    async fn apply_skip_rules(&self) -> Result<Skips>;
 
     /// Leases up to `limit` documents whose vectors are out of date in `set`, oldest first.
     async fn claim(
@@ -226,6 +236,15 @@ pub struct Backlog {
     pub dead: usize,
     /// How long the oldest waiting write has waited.
     pub oldest: Duration,
+}
+
+/// What changed skip rules meant to documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Skips {
+    /// Documents that lost their vectors.
+    pub skipped: usize,
+    /// Documents that wait for vectors now.
+    pub queued: usize,
 }
 
 /// Documents and vectors compared.

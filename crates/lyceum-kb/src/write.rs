@@ -126,6 +126,13 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// Whether the document at `path` is not embedded, whatever it says.
+    pub fn skips(&self, path: &str) -> bool {
+        self.skip_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str()))
+    }
+}
+
 impl Status {
     pub const ALL: [Status; 6] = [
         Status::Created,
@@ -294,11 +301,7 @@ fn finish(
         // A restored state has the vectors of today's text.
         next.vector_status = document.meta.vector_status;
     } else {
-        let skipped = next.body.trim().is_empty()
-            || policy
-                .skip_prefixes
-                .iter()
-                .any(|prefix| write.path.as_str().starts_with(prefix.as_str()));
+        let skipped = next.body.trim().is_empty() || policy.skips(write.path.as_str());
         next.vector_status = if skipped { VectorStatus::Skipped } else { VectorStatus::Pending };
     }
     next.revision += 1;

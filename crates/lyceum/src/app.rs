@@ -105,9 +105,10 @@ impl App {
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
-        for door in doors.iter().filter(|door| door.knox.is_none()) {
-            background.run(knowledge::follow(&kb, door.server.clone()));
-        }
+        let about_documents = doors.iter().filter(|door| door.knox.is_none());
+        let servers = about_documents.map(|door| door.server.clone()).collect();
+        background.run(knowledge::follow(&kb, servers).await?);
+        background.run(library::apply_skip_rules(kb.clone()));
         let indexer = Indexer::start(kb.clone());
         background.finish(Refusals::write(lines, kb));
         Ok(Self {

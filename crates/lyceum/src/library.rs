@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use lyceum_kb::Kb;
 use lyceum_kb::embed::{Embedder, StaticModel};
-use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
+use lyceum_kb::store::{Skips, Store};
 
 use crate::cli::Place;
 use crate::config::{Config, Embeddings, Environment, StoreKind};
@@ -61,6 +61,18 @@ pub(crate) fn with<T>(
         .enable_all()
         .build()?
         .block_on(async { command(open(&config).await?).await })
+}
+
+/// Makes up for skip rules that changed while the server was down. Commands leave it alone: they may not
+/// have been given the server's configuration.
+pub(crate) async fn apply_skip_rules(kb: Kb) {
+    match kb.apply_skip_rules().await {
+        Ok(Skips { skipped: 0, queued: 0 }) => {}
+        Ok(Skips { skipped, queued }) => {
+            tracing::info!(skipped, queued, "the skip rules have changed");
+        }
+        Err(error) => tracing::warn!("the skip rules could not be applied: {error}"),
+    }
 }
 
 /// The configured model, and those that can still embed for vectors made before it was configured.

@@ -21,6 +21,7 @@ mod readers;
 mod row;
 mod schema;
 mod search;
+mod skip;
 mod sync;
 mod vectors;
 mod write;
@@ -40,15 +41,17 @@ use tokio::time::Instant;
 
 use self::backup::Partial;
 use self::connection::InUse;
+use self::memo::Version;
 use self::readers::Readers;
 use self::search::Memory;
 use self::writer::Writer;
 use super::{
     ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, Lease, LexicalHit, ListPage,
-    Store, StoreHealth, SyncReport, VectorChange, VectorSet,
+    Skips, Store, StoreHealth, SyncReport, VectorChange, VectorSet,
 };
 use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
+use crate::kb::Changed;
 use crate::query::Query;
 use crate::write::{Change, Policy, Write, Written};
 use crate::{DocPath, Error, Keys, Result};
@@ -176,6 +179,14 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn last_write(&self) -> Result<i64> {
+        self.readers.run(|connection| Ok(Version::of(connection)?.writes)).await
+    }
+
+    async fn writes_after(&self, after: i64, limit: usize) -> Result<Vec<Changed>> {
+        self.readers.run(move |connection| documents::writes(connection, after, limit)).await
+    }
+
     async fn tags(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
         let prefix = prefix.to_owned();
         self.readers.run(move |connection| list::tags(connection, &prefix, limit)).await
@@ -234,6 +245,18 @@ impl Store for SqliteStore {
 
     async fn retry_dead(&self, set: i64) -> Result<usize> {
         self.writer.run(0, move |batch| sync::retry_dead(batch, set)).await
+    }
+
+    async fn apply_skip_rules(&self) -> Result<Skips> {
+        let mut skips = Skips::default();
+        let mut next = Some(0);
+        while let Some(after) = next {
+            let (step, go_on) = self.writer.run(0, move |batch| skip::apply(batch, after)).await?;
+            skips.skipped += step.skipped;
+            skips.queued += step.queued;
+            next = go_on;
+        }
+        Ok(skips)
     }
 
     async fn claim(

@@ -178,6 +178,31 @@ async fn c2_indexing_again_changes_nothing() {
     assert_eq!(bench.model.times_embedded("alpha text"), 1);
 }
 
+/// There are no ids of points here: a document's vectors are one entry, whose pieces are told apart by where they are in
+/// the text. So what must come out the same is the number of entries, the places and the vectors.
+#[tokio::test]
+async fn c2_made_again_from_nothing_they_are_the_same() {
+    let bench = Bench::new(Policy::default()).await;
+    let text = format!("# One\n\n{}\n\n# Two\n\n{}", "alpha ".repeat(300), "beta ".repeat(300));
+    let _indexer = Indexer::start(bench.kb.clone());
+    bench.upload("a.md", &text).await;
+    bench.settled().await;
+    let made = async || {
+        let set = bench.kb.store().active_set().await.unwrap().unwrap();
+        let mut vectors = bench.kb.store().vectors_after(set.id, 0, 10).await.unwrap();
+        assert_eq!(vectors.len(), 1, "one entry per document");
+        let vectors = vectors.remove(0);
+        (vectors.key, vectors.text_revision, vectors.chunks)
+    };
+    let before = made().await;
+    assert!(before.2.len() > 2, "several pieces: {}", before.2.len());
+    let lose = rusqlite::Connection::open(bench.directory.path().join("kb.sqlite")).unwrap();
+    lose.execute("DELETE FROM vector", []).unwrap();
+    assert_eq!(bench.kb.reindex_missing().await.unwrap(), 1);
+    bench.settled().await;
+    assert_eq!(made().await, before);
+}
+
 #[tokio::test]
 async fn c3_a_write_is_searchable_by_meaning_within_two_seconds() {
     let bench = Bench::new(Policy::default()).await;
@@ -253,6 +278,46 @@ async fn c7_skipped_prefixes_and_empty_documents_are_not_embedded() {
     assert_eq!(bench.kb.reindex_missing().await.unwrap(), 0);
     let report = bench.kb.store().audit_sync().await.unwrap();
     assert_eq!(report.n_documents_without_vectors, 0);
+}
+
+#[tokio::test]
+async fn c7_changed_skip_rules_reach_old_documents() {
+    let rules = || Policy { skip_prefixes: vec!["registries/".to_owned()], ..Policy::default() };
+    let mut bench = Bench::new(Policy::default()).await;
+    let indexer = Indexer::start(bench.kb.clone());
+    for (path, body) in [("registries/a.md", "alpha"), ("b.md", "beta"), ("registries/c.md", "")] {
+        bench.upload(path, body).await;
+    }
+    bench.settled().await;
+    drop(indexer);
+    // What is on the outbox when the rules change must not be embedded after all.
+    bench.upload("registries/d.md", "delta").await;
+    let expected = [
+        (rules(), (2, 0), VectorStatus::Skipped, 1),
+        (rules(), (0, 0), VectorStatus::Skipped, 1),
+        (Policy::default(), (0, 2), VectorStatus::Ready, 3),
+        (Policy::default(), (0, 0), VectorStatus::Ready, 3),
+    ];
+    for (policy, (skipped, queued), status, with_vectors) in expected {
+        let store = open(&bench.directory, policy);
+        bench.kb = Kb::open(store, bench.model.clone(), Vec::new()).await.unwrap();
+        let skips = bench.kb.apply_skip_rules().await.unwrap();
+        assert_eq!((skips.skipped, skips.queued), (skipped, queued));
+        let _indexer = Indexer::start(bench.kb.clone());
+        bench.settled().await;
+        assert_eq!(bench.status("registries/a.md").await, status);
+        assert_eq!(bench.status("registries/d.md").await, status);
+        assert_eq!(bench.status("b.md").await, VectorStatus::Ready);
+        assert_eq!(bench.status("registries/c.md").await, VectorStatus::Skipped, "it is empty");
+        let set = bench.kb.store().active_set().await.unwrap().unwrap();
+        let vectors = bench.kb.store().vectors_after(set.id, 0, 10).await.unwrap();
+        let n = vectors.iter().filter(|change| !change.chunks.is_empty()).count();
+        assert_eq!(n, with_vectors);
+        let report = bench.kb.store().audit_sync().await.unwrap();
+        assert_eq!((report.n_documents_without_vectors, report.vectors_without_documents), (0, 0));
+    }
+    assert_eq!(bench.model.times_embedded("beta"), 1);
+    assert_eq!(bench.model.times_embedded("alpha"), 2);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
         let kb = library::open(&config).await?;
         let server = knowledge::server(&kb, |_| true);
         let mut background = Background::default();
-        background.run(knowledge::follow(&kb, server.clone()));
+        background.run(knowledge::follow(&kb, vec![server.clone()]).await?);
         let _indexer = Indexer::start(kb);
         let gateway = behind::gateway(&config, &behind::sealer(&config)?)?;
         let door = gateway.door(server, Arc::new(|_: &str| true));

@@ -113,3 +113,31 @@ async fn every_changed_content_is_embedded_exactly_once() {
     assert_eq!(texts.len(), DOCUMENTS + 1, "{texts:?}");
     assert!(texts.values().all(|times| *times == 1), "{texts:?}");
 }
+
+#[tokio::test]
+async fn c7_skip_rules_given_later_reach_what_is_there() {
+    let data = tempfile::tempdir().unwrap();
+    let paths = ["registries/a.md", "b.md"];
+    let statuses = async |lyceum: &Lyceum, expected: [&str; 2]| {
+        let deadline = Instant::now() + Duration::from_secs(15);
+        for (path, expected) in paths.into_iter().zip(expected) {
+            let document = json!({"document_id": path});
+            while call(lyceum, "get_document", document.clone()).await["vector_status"] != expected
+            {
+                assert!(Instant::now() < deadline, "{path} is not {expected}");
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    for path in paths {
+        call(&lyceum, "upload_document", json!({"path": path, "content": "some text"})).await;
+    }
+    statuses(&lyceum, ["ready", "ready"]).await;
+    drop(lyceum);
+    let lyceum = Lyceum::start(data.path(), &["--preset", "agent-data"]).await;
+    statuses(&lyceum, ["skipped", "ready"]).await;
+    drop(lyceum);
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    statuses(&lyceum, ["ready", "ready"]).await;
+}

@@ -5,6 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::fault::{Fault, damaged};
 use super::row::{Seal, StoredDocument, document_columns};
 use crate::document::{Document, Millis, Revision};
+use crate::kb::Changed;
+use crate::write::Status;
 use crate::{DocPath, Result};
 
 const BY_PATH: &str =
@@ -34,6 +36,10 @@ pub(super) const HISTORY: &str = concat!(
     revisions!(),
     "WHERE document.path = ?1 AND revision.revision < ?2 ORDER BY revision.revision DESC LIMIT ?3"
 );
+
+pub(super) const WRITES: &str = "SELECT revision.rowid, document.path, revision.action FROM revision \
+                                 JOIN document ON document.key = revision.document \
+                                 WHERE revision.rowid > ?1 ORDER BY revision.rowid LIMIT ?2";
 
 /// A row of `revision`.
 #[derive(Debug)]
@@ -146,4 +152,21 @@ impl StoredRevision {
         let body = super::row::body(connection, self.state.body)?;
         Ok(Document { meta: self.state.unsealed_meta()?, body })
     }
+}
+
+/// The writes after number `after`, oldest first. A damaged one is left out; the integrity check names it.
+pub(super) fn writes(
+    connection: &Connection,
+    after: i64,
+    limit: usize,
+) -> std::result::Result<Vec<Changed>, Fault> {
+    let mut statement = connection.prepare_cached(WRITES)?;
+    let rows = statement.query_map(params![after, limit], |row| {
+        let (seq, path, action): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let status = Status::ALL.into_iter().find(|status| status.as_str() == action);
+        let whole = DocPath::parse(&path).ok().zip(status);
+        Ok(whole.map(|(path, status)| Changed { seq, path, status }))
+    })?;
+    let changed = rows.collect::<rusqlite::Result<Vec<Option<Changed>>>>()?;
+    Ok(changed.into_iter().flatten().collect())
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 
 use super::{Client, MODERN, REVISIONS, request};
-use crate::lyceum::Lyceum;
+use crate::lyceum::{Lyceum, run};
 
 const ODD: [(&str, &str); 4] = [
     ("guides/setup.md", "kb:///guides/setup.md"),
@@ -105,6 +105,37 @@ async fn modern_subscribers_hear_of_every_write() {
         (&told["method"], &told["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!(uris[1]))
     );
+}
+
+#[tokio::test]
+async fn subscribers_hear_of_what_another_process_writes() {
+    let (lyceum, data) = Lyceum::fresh(&[]).await;
+    let wanted = json!({ "notifications": { "resourceSubscriptions": ["kb:///note.md"], "resourcesListChanged": true } });
+    let listen = Request::modern("/mcp", 9, "subscriptions/listen", wanted);
+    let (_, mut events) = lyceum.connect().await.stream(&listen).await;
+    events.next().await.expect("an acknowledgement");
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("note.md");
+    let (data, source) = (data.path().to_str().unwrap(), file.to_str().unwrap());
+    for (text, expected) in [
+        ("one", &["notifications/resources/list_changed", "notifications/resources/updated"][..]),
+        ("two", &["notifications/resources/updated"][..]),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let imported = run(&["import", source, "--data", data]).await;
+        assert!(imported.status.success(), "{imported:?}");
+        let mut told = Vec::new();
+        for _ in expected {
+            // It was written before the import ended, so a second from here is generous.
+            let news = timeout(Duration::from_secs(1), events.next()).await;
+            let news = news.expect("news within a second").expect("the stream goes on").json();
+            told.push(news["method"].as_str().unwrap().to_owned());
+        }
+        told.sort();
+        assert_eq!(told, expected);
+    }
+    let more = timeout(Duration::from_millis(700), events.next()).await;
+    assert!(more.is_err(), "told once");
 }
 
 #[tokio::test]

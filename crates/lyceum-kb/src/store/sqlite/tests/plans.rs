@@ -29,6 +29,11 @@ fn other_lists_are_ranges_too() {
     check(list::NEXT_TAG, "SEARCH tag USING PRIMARY KEY (tag>?)");
     check(vectors::AFTER, "SEARCH vector USING INDEX vector_set_seq (set_id=? AND seq>?)");
     check(memo::CHANGED, "SEARCH revision USING INTEGER PRIMARY KEY (rowid>?)");
+    check(
+        documents::WRITES,
+        "SEARCH revision USING INTEGER PRIMARY KEY (rowid>?); \
+         SEARCH document USING INTEGER PRIMARY KEY (rowid=?)",
+    );
     check(outbox::DUE, "SEARCH outbox USING INDEX outbox_due (set_id=? AND due<?)");
     check(
         documents::HISTORY,
