@@ -363,6 +363,10 @@ pub(crate) struct RestoreOpts {
 /// What to embed.
 #[derive(Debug, Args)]
 pub(crate) struct ReindexOpts {
+    /// Make the index of words again from the documents first. The server must not run.
+    #[arg(long)]
+    pub(crate) words: bool,
+
     #[command(flatten)]
     pub(crate) place: Place,
 }

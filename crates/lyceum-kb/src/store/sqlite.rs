@@ -18,6 +18,7 @@ mod memo;
 mod outbox;
 mod postings;
 mod readers;
+mod rebuild;
 mod row;
 mod schema;
 mod search;
@@ -31,6 +32,7 @@ mod writer;
 mod tests;
 
 pub use backup::{Progress, check_file, restore};
+pub use rebuild::rebuild_words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,11 @@
-//! `lyceum reindex`: gives vectors to the documents that lack them, and waits until they have them.
+//! `lyceum reindex`: gives vectors to the documents that lack them, and waits until they have them. With `--words` the
+//! index of words is made again before.
 
+use std::cell::OnceCell;
 use std::process::ExitCode;
 
+use anyhow::Context;
+use lyceum_kb::store::sqlite;
 use lyceum_kb::{Indexer, Kb};
 use tokio::time::{Duration, sleep};
 
@@ -14,10 +18,26 @@ use crate::progress::Progress;
 const GLANCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(opts: ReindexOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
+    if opts.words {
+        index_words(&opts, environment)?;
+    }
     library::with(opts.place, environment, async |kb| {
         kb.reindex_missing().await?;
         index(&kb).await
     })
+}
+
+/// Makes the index of words again.
+fn index_words(opts: &ReindexOpts, environment: &Environment) -> anyhow::Result<()> {
+    let database = opts.place.clone().config(environment)?.database();
+    let shown = OnceCell::new();
+    let n_documents = sqlite::rebuild_words(&database, |done, of| {
+        shown.get_or_init(|| Progress::new("indexed", of)).set(done);
+    })
+    .context("the words cannot be indexed")?;
+    drop(shown);
+    eprintln!("indexed the words of {n_documents} documents");
+    Ok(())
 }
 
 /// Embeds what is waiting. A server that runs beside us helps; nothing is embedded twice.

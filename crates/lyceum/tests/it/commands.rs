@@ -154,3 +154,22 @@ async fn a_backup_made_while_serving_brings_everything_back() {
     let setup = printed(&lyceum(&directory, &["get", "guides/setup.md"]).await);
     assert_eq!(setup, "# Setup\n\nInstall the VPN first.\n", "the old one is untouched");
 }
+
+#[tokio::test]
+async fn words_are_indexed_again_when_nobody_serves() {
+    let directory = library();
+    lyceum(&directory, &["import", &path(&directory, "notes")]).await;
+    let database = directory.path().join("data/knowledge.db");
+    let damage = rusqlite::Connection::open(&database).unwrap();
+    damage.execute("DELETE FROM lexical_docsize", []).unwrap();
+    drop(damage);
+    let server = Lyceum::start(&directory.path().join("data"), &[]).await;
+    let refused = lyceum(&directory, &["reindex", "--words"]).await;
+    assert!(!refused.status.success() && said(&refused).contains("in use"), "{}", said(&refused));
+    drop(server);
+    let done = lyceum(&directory, &["reindex", "--words"]).await;
+    assert!(said(&done).contains("indexed the words of 3 documents"), "{}", said(&done));
+    assert!(done.status.success());
+    let found = lyceum(&directory, &["search", "espresso"]).await;
+    assert!(printed(&found).contains("page"), "{}", printed(&found));
+}

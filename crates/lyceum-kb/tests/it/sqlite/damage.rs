@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use lyceum_kb::store::sqlite::SqliteStore;
-use lyceum_kb::store::{ListPage, Store};
-use lyceum_kb::{Code, Document};
+use lyceum_kb::store::sqlite::{SqliteStore, rebuild_words};
+use lyceum_kb::store::{Filter, ListPage, Store};
+use lyceum_kb::{Code, Document, Query};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -69,6 +69,52 @@ async fn tables_that_disagree_are_reported() {
         connection.pragma_update(None, "foreign_keys", false).unwrap();
         assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
         assert_eq!(fresh.check_integrity().await.unwrap(), [problem]);
+    }
+}
+
+/// The documents that have the word.
+async fn found(store: &SqliteStore, word: &str) -> Option<Vec<i64>> {
+    let hits = store.lexical(&Query::parse(word), &Filter::default(), 9).await.ok()?;
+    let mut keys: Vec<i64> = hits.iter().map(|hit| hit.key).collect();
+    keys.sort_unstable();
+    Some(keys)
+}
+
+#[tokio::test]
+async fn a_damaged_index_of_words_is_made_again() {
+    for sql in [
+        "DELETE FROM lexical_docsize WHERE id = 2",
+        "UPDATE lexical_data SET block = zeroblob(length(block)) WHERE id > 10",
+        "DELETE FROM lexical_data WHERE id > 10",
+    ] {
+        let directory = TempDir::new().unwrap();
+        let store = open(&directory);
+        for n in 0..300 {
+            create(&store, &format!("d/{n}"), &format!("harbour number{n}")).await;
+        }
+        create(&store, "gone", "harbour").await;
+        delete(&store, "gone").await;
+        let path = store.path().to_owned();
+        let busy = rebuild_words(&path, |_, _| {}).unwrap_err();
+        assert!(busy.message().contains("in use"), "{busy}");
+        drop(store);
+        let connection = Connection::open(&path).unwrap();
+        assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
+        drop(connection);
+
+        let store = open(&directory);
+        assert_ne!(store.check_integrity().await.unwrap(), [""; 0], "{sql}");
+        drop(store);
+        let mut told = Vec::new();
+        assert_eq!(rebuild_words(&path, |done, of| told.push((done, of))).unwrap(), 300);
+        assert_eq!(told, [(200, 300), (300, 300)]);
+
+        let store = open(&directory);
+        assert_eq!(store.check_integrity().await.unwrap(), [""; 0], "{sql}");
+        assert_eq!(found(&store, "number7").await, Some(vec![8]), "{sql}");
+        update(&store, "d/7", "other words").await;
+        assert_eq!(found(&store, "number7").await, Some(vec![]), "{sql}");
+        assert_eq!(found(&store, "words").await, Some(vec![8]), "{sql}");
     }
 }
 
