@@ -193,6 +193,8 @@ impl House<'_> {
             PathToken::load(&endpoint.path, secret, Arc::clone(&self.refusals))
                 .with_context(|| format!("cannot use the token of {}", endpoint.path))
         });
+        let token = token.transpose()?;
+        let admission = || admission(endpoint, token.as_ref());
         let server = match endpoint.is_knox {
             true => knox::server(),
             false => knowledge::server(&self.kb, |tool| endpoint.offers(tool)),
@@ -206,7 +208,7 @@ impl House<'_> {
             .explain(endpoint.explain)
             .hosts(config.hosts.clone())
             .origins(config.origins.clone())
-            .authenticate(Arc::new(self.gate(admission(endpoint), &endpoint.path)))
+            .authenticate(Arc::new(self.gate(admission(), &endpoint.path)))
             .sealer(Arc::clone(&self.sealer))
             .limits(config.limits.clone())
             .revocations(&revocations);
@@ -218,10 +220,10 @@ impl House<'_> {
         let built =
             built.build().with_context(|| format!("cannot use {}", revocations.display()))?;
         let knox = endpoint.is_knox.then(|| {
-            let keeper = self.keeper(admission(endpoint), &endpoint.path);
+            let keeper = self.keeper(admission(), &endpoint.path);
             Surface::new(built.clone(), door, self.gateway.clone(), keeper)
         });
-        Ok(Door { endpoint: built, server, token: token.transpose()?, knox })
+        Ok(Door { endpoint: built, server, token, knox })
     }
 
     /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
@@ -283,7 +285,7 @@ impl Door {
         site.guarded_by(&endpoint).matching(
             move |path| judge.admits(path),
             move |mut request| {
-                *request.uri_mut() = token.conceal(request.uri());
+                token.conceal(&mut request);
                 endpoint.respond(request)
             },
         )
@@ -310,9 +312,9 @@ fn info(endpoints: &[config::Endpoint], doors: &[Door], kb: &Kb) -> rest::Info {
     }
 }
 
-fn admission(endpoint: &config::Endpoint) -> Admission {
-    match (&endpoint.token, &endpoint.keys) {
-        (Some(_), _) => Admission::PathToken,
+fn admission(endpoint: &config::Endpoint, token: Option<&Arc<PathToken>>) -> Admission {
+    match (token, &endpoint.keys) {
+        (Some(token), _) => Admission::PathToken(Arc::clone(token)),
         (None, Some(names)) => Admission::Only(names.clone()),
         (None, None) => Admission::Any,
     }

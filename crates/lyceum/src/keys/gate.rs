@@ -7,13 +7,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lyceum_http::{Authenticate, AuthenticateFuture, Lapse, Principal, Unauthorized};
 
-use super::{KeyRing, Refusals};
+use super::path_token::CameWith;
+use super::{KeyRing, PathToken, Refusals};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Whom a door lets in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Admission {
     /// Any key.
     Any,
@@ -21,8 +22,8 @@ pub(crate) enum Admission {
     Only(Vec<String>),
     /// Any key but those of these names.
     Except(Vec<String>),
-    /// Whoever got here: the path they came by holds a secret.
-    PathToken,
+    /// Whoever got here: the path they came by held this secret.
+    PathToken(Arc<PathToken>),
 }
 
 /// A caller who was not let in.
@@ -73,7 +74,7 @@ impl Gate {
 
     fn judge(&self, headers: &HeaderMap) -> (Result<Option<Principal>, Denied>, String) {
         let anyone = matches!(self.admission, Admission::Any | Admission::Except(_));
-        if self.admission == Admission::PathToken {
+        if matches!(self.admission, Admission::PathToken(_)) {
             return (Ok(Some(Principal::new(format!("token:{}", self.name)))), String::new());
         }
         if anyone && !self.always && !self.ring.has_any() {
@@ -83,7 +84,7 @@ impl Gate {
             return (Err(Denied::Unauthenticated), String::new());
         };
         let welcome = match &self.admission {
-            Admission::Any | Admission::PathToken => true,
+            Admission::Any | Admission::PathToken(_) => true,
             Admission::Only(names) => names.contains(&owner),
             Admission::Except(names) => !names.contains(&owner),
         };
@@ -134,10 +135,14 @@ impl Authenticate for Gate {
         Box::pin(std::future::ready(entered))
     }
 
-    /// A revoked or expired key ends the streams it opened.
+    /// A revoked or expired key and a replaced token end the streams they opened.
     fn lapse(&self, head: &Parts) -> Option<Lapse> {
+        if let Admission::PathToken(token) = &self.admission {
+            let came_with = head.extensions.get::<CameWith>()?;
+            return Some(Box::pin(Arc::clone(token).lapsed(*came_with)));
+        }
         let presented = presented(&head.headers)?.to_owned();
-        let guarded = self.admission != Admission::PathToken && self.ring.has_any();
+        let guarded = self.ring.has_any();
         guarded.then(|| Box::pin(Arc::clone(&self.ring).lapsed(presented)) as Lapse)
     }
 }

@@ -7,9 +7,10 @@ use std::io;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{Request, Uri};
 use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 use tokio::time::{Duration, interval};
 
 use super::{Denied, Refusals, digest};
@@ -27,8 +28,14 @@ pub(crate) struct PathToken {
     secret: Secret,
     /// Of the token now in force; `None` when there is none, so nothing is admitted.
     digest: ArcSwapOption<[u8; 32]>,
+    /// Tells of a token that is no longer good.
+    lapses: watch::Sender<()>,
     refusals: Arc<Refusals>,
 }
+
+/// The digest of the token a request came with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CameWith([u8; 32]);
 
 impl PathToken {
     /// The token that stands in the place of `{token}` in `pattern`.
@@ -41,7 +48,8 @@ impl PathToken {
         refusals: Arc<Refusals>,
     ) -> io::Result<Arc<Self>> {
         let digest = ArcSwapOption::from_pointee(Some(read(&secret)?));
-        Ok(Arc::new(Self { pattern: pattern.to_owned(), secret, digest, refusals }))
+        let (pattern, lapses) = (pattern.to_owned(), watch::Sender::new(()));
+        Ok(Arc::new(Self { pattern, secret, digest, lapses, refusals }))
     }
 
     /// Follows the file for ever; a token from the environment never changes.
@@ -62,10 +70,12 @@ impl PathToken {
             Ok(digest) if known.as_deref() == Some(&digest) => {}
             Ok(digest) => {
                 self.digest.store(Some(Arc::new(digest)));
+                self.lapses.send_replace(());
                 tracing::info!(endpoint = self.pattern, "the path token was replaced");
             }
             Err(error) => {
                 if self.digest.swap(None).is_some() {
+                    self.lapses.send_replace(());
                     tracing::warn!(
                         endpoint = self.pattern,
                         "no path token, nobody enters: {error}"
@@ -87,8 +97,28 @@ impl PathToken {
         equal
     }
 
-    /// `uri` without the token, so that nothing behind this door can tell it to anyone.
-    pub(crate) fn conceal(&self, uri: &Uri) -> Uri {
+    /// Takes the token out of an admitted request, so that nothing behind this door can tell it to
+    /// anyone. What is left says only which one it was.
+    pub(crate) fn conceal<B>(&self, request: &mut Request<B>) {
+        if let Some(presented) = self.presented(request.uri().path()) {
+            let came_with = CameWith(digest(presented));
+            request.extensions_mut().insert(came_with);
+        }
+        *request.uri_mut() = self.hidden(request.uri());
+    }
+
+    /// Completes when the token that a request came with is no longer good.
+    pub(super) async fn lapsed(self: Arc<Self>, came_with: CameWith) {
+        let mut lapses = self.lapses.subscribe();
+        while self.digest.load().as_deref() == Some(&came_with.0) {
+            if lapses.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `uri` without the token.
+    fn hidden(&self, uri: &Uri) -> Uri {
         let hidden = self.pattern.replace(PLACE, "-");
         let hidden = match uri.query() {
             Some(query) => format!("{hidden}?{query}"),

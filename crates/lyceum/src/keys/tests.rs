@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use lyceum_http::Principal;
 use lyceum_kb::store::AuditEntry;
 use tokio::sync::mpsc::Receiver;
@@ -141,6 +141,9 @@ fn keys_are_needed_once_there_is_one_or_the_address_is_public() {
     };
     let only = Admission::Only(vec!["k".to_owned()]);
     let except = Admission::Except(vec!["k".to_owned()]);
+    let (refusals, _lines) = Refusals::new();
+    let secret = Secret::Value("0123456789abcdef".into());
+    let token = PathToken::load("/{token}", secret, Arc::new(refusals)).unwrap();
     let rows = [
         (vec![], Admission::Any, false, true),
         (vec![], except.clone(), false, true),
@@ -149,7 +152,7 @@ fn keys_are_needed_once_there_is_one_or_the_address_is_public() {
         (vec![], only, false, false),
         // The last key was revoked: locked, not open.
         (vec![revoked()], Admission::Any, false, false),
-        (vec![revoked()], Admission::PathToken, true, true),
+        (vec![revoked()], Admission::PathToken(token), true, true),
     ];
     for (keys, admission, always, open) in rows {
         let label = format!("{admission:?} {always} {}", keys.len());
@@ -223,8 +226,10 @@ fn path_tokens_are_compared_whole_and_follow_their_file() {
         assert_eq!(line.is_some(), noted, "{path}");
         assert!(line.is_none_or(|line| line.actor.profile == "/gpt-mcp/{token}/mcp"));
     }
-    let hidden = token.conceal(&Uri::from_static("http://h/gpt-mcp/0123456789abcdef/mcp?a=b"));
-    assert_eq!(hidden.to_string(), "http://h/gpt-mcp/-/mcp?a=b");
+    let mut request = Request::new(());
+    *request.uri_mut() = Uri::from_static("http://h/gpt-mcp/0123456789abcdef/mcp?a=b");
+    token.conceal(&mut request);
+    assert_eq!(request.uri().to_string(), "http://h/gpt-mcp/-/mcp?a=b");
 
     write("fedcba9876543210");
     token.refresh();

@@ -2,6 +2,7 @@
 
 use lyceum_testkit::{Request, Response};
 use serde_json::json;
+use tokio::time::{Duration, timeout};
 
 use super::{configuration, create, list_tools, secret, within_a_second};
 use crate::lyceum::{Lyceum, command};
@@ -51,6 +52,38 @@ async fn token_reaches_the_gpt_profile_and_a_wrong_one_reaches_nothing() {
     secret(&token, SECOND);
     assert_eq!(within_a_second(&lyceum, &list_tools(&path(SECOND)), 200).await, 200);
     assert_eq!(lyceum.call(&list_tools(&path(FIRST))).await.status(), 404);
+}
+
+#[tokio::test]
+async fn streams_of_a_replaced_token_end_and_others_go_on() {
+    let data = tempfile::tempdir().unwrap();
+    let token = data.path().join("token");
+    secret(&token, FIRST);
+    let file = format!(
+        "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/gpt-mcp/{{token}}/mcp\"\n\
+         token_file = {token:?}\n"
+    );
+    let file = configuration(data.path(), &file);
+    let lyceum = Lyceum::start(data.path(), &["--config", file.to_str().unwrap()]).await;
+    let listen = async |path: &str| {
+        let wanted = json!({ "notifications": { "resourcesListChanged": true } });
+        let request = Request::modern(path, 1, "subscriptions/listen", wanted);
+        let (_, mut events) = lyceum.connect().await.stream(&request).await;
+        events.next().await.expect("an acknowledgement");
+        events
+    };
+    let (mut first, mut plain) = (listen(&path(FIRST)).await, listen("/mcp").await);
+    secret(&token, SECOND);
+    let ended = timeout(Duration::from_secs(5), first.next()).await;
+    assert!(ended.expect("it ends in time").is_none());
+    let mut second = listen(&path(SECOND)).await;
+    for events in [&mut second, &mut plain] {
+        let moment = timeout(Duration::from_millis(600), events.next()).await;
+        assert!(moment.is_err(), "still open");
+    }
+    std::fs::remove_file(&token).unwrap();
+    let ended = timeout(Duration::from_secs(5), second.next()).await;
+    assert!(ended.expect("without a token nobody stays").is_none());
 }
 
 #[tokio::test]
