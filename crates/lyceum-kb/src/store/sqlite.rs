@@ -14,6 +14,7 @@ mod integrity;
 mod keys;
 mod lexical;
 mod list;
+mod mark;
 mod memo;
 mod outbox;
 mod postings;
@@ -43,6 +44,7 @@ use tokio::time::Instant;
 
 use self::backup::Partial;
 use self::connection::InUse;
+use self::mark::{Mark, Remembered};
 use self::memo::Version;
 use self::readers::Readers;
 use self::search::Memory;
@@ -66,6 +68,7 @@ pub struct SqliteStore {
     readers: Readers,
     writer: Writer,
     memory: Arc<Memory>,
+    mark: Mark,
     _in_use: InUse,
 }
 
@@ -82,12 +85,15 @@ impl SqliteStore {
     pub fn open(path: &Path, policy: Policy) -> Result<SqliteStore> {
         connection::create_directory_of(path)?;
         let in_use = InUse::shared(path)?;
+        let remembered = Remembered::read(path)?;
         let connection = connection::open_writer(path)?;
+        let mark = remembered.compare(path, &connection)?;
         Ok(SqliteStore {
             path: path.to_owned(),
             readers: Readers::open(path)?,
             writer: Writer::start(connection, policy)?,
             memory: Arc::default(),
+            mark,
             _in_use: in_use,
         })
     }
@@ -133,11 +139,23 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn write(&self, write: Write) -> Result<Written> {
         let bytes = size(&write);
-        self.writer.run(bytes, move |batch| write::write(batch, &write)).await?
+        let audited = self.writer.run(bytes, move |batch| {
+            let answer = write::write(batch, &write)?;
+            // The audit line is the last row a write adds.
+            Ok((answer, batch.connection.last_insert_rowid()))
+        });
+        let (answer, line) = audited.await?;
+        self.mark.raise(line);
+        answer
     }
 
     async fn audit(&self, entry: AuditEntry) -> Result<()> {
-        self.writer.run(0, move |batch| audit::insert(batch.connection, batch.now, &entry)).await
+        let audited = self.writer.run(0, move |batch| {
+            audit::insert(batch.connection, batch.now, &entry)?;
+            Ok(batch.connection.last_insert_rowid())
+        });
+        self.mark.raise(audited.await?);
+        Ok(())
     }
 
     async fn audit_trail(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditLine>> {
@@ -360,7 +378,9 @@ impl Store for SqliteStore {
     }
 
     async fn check_integrity(&self) -> Result<Vec<String>> {
-        integrity::check(&self.readers).await
+        let mut problems = integrity::check(&self.readers).await?;
+        problems.extend(self.mark.lost());
+        Ok(problems)
     }
 }
 

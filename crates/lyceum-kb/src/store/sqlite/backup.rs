@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{self, InUse, beside, cannot};
 use super::fault::{Fault, explain};
-use super::{integrity, schema};
+use super::{integrity, mark, schema};
 use crate::{Error, Result};
 
 /// How many pages are copied before writers get their turn: about a millisecond.
@@ -142,6 +142,7 @@ pub fn restore(from: &Path, to: &Path) -> Result<()> {
     fs::set_permissions(partial.path(), std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .map_err(|error| cannot("copy", from, &error))?;
     forget_log(to)?;
+    mark::forget(to)?;
     partial.keep()
 }
 

@@ -1,6 +1,6 @@
 //! Bits that flip and files that are cut short: seen, or harmless (K6).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lyceum_kb::store::sqlite::SqliteStore;
 use lyceum_kb::store::{ListPage, Store};
@@ -14,6 +14,7 @@ use super::{database, fast_directory, proof};
 use crate::lyceum::Lyceum;
 
 const OFFSETS: usize = 200;
+const LOG_OFFSETS: usize = 100;
 const WRITES: usize = 300;
 const PAGES: usize = 40;
 
@@ -39,14 +40,16 @@ struct Truth {
 /// What there is to know about one document.
 struct Told {
     path: DocPath,
-    now: Document,
     /// All revisions, the first one first.
     then: Vec<Document>,
 }
 
-/// A file with documents, some of them deleted, all with a past.
-async fn file(data: &Path) -> Book {
-    let mut lyceum = Lyceum::start(data, &[]).await;
+/// The files of a data directory, by what follows the database's name.
+type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// A server with documents, some of them deleted, all with a past.
+async fn server(data: &Path) -> (Lyceum, Book) {
+    let lyceum = Lyceum::start(data, &[]).await;
     let mut line = Line::open(lyceum.address, Door::Rest).await;
     let mut book = Book::new(0, PAGES, 6);
     for _ in 0..WRITES {
@@ -54,10 +57,42 @@ async fn file(data: &Path) -> Book {
         let answer = line.ask(operation.tool, operation.arguments).await;
         book.acknowledge(n, &answer);
     }
+    (lyceum, book)
+}
+
+/// What a server leaves that was stopped: one file.
+async fn stopped(data: &Path) -> (Files, Book) {
+    let (mut lyceum, book) = server(data).await;
     lyceum.terminate().await;
     assert_eq!(lyceum.ended().await, Some(0));
     proof::check(data, std::slice::from_ref(&book)).await;
-    book
+    (files(data, &[""]), book)
+}
+
+/// What a server leaves that was killed: everything is still in the log.
+async fn killed(data: &Path) -> (Files, Book) {
+    let (mut lyceum, book) = server(data).await;
+    lyceum.kill().await;
+    let files = files(data, &["", "-wal", "-shm", ".mark"]);
+    proof::check(data, std::slice::from_ref(&book)).await;
+    (files, book)
+}
+
+fn files(data: &Path, suffixes: &[&'static str]) -> Files {
+    let read = |suffix| (suffix, std::fs::read(beside(&database(data), suffix)).unwrap());
+    suffixes.iter().copied().map(read).collect()
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", file.display()))
+}
+
+/// The same files, with one of them changed.
+fn with(files: &Files, suffix: &str, change: impl FnOnce(&mut Vec<u8>)) -> Files {
+    let mut files = files.clone();
+    let (_, bytes) = files.iter_mut().find(|(name, _)| *name == suffix).unwrap();
+    change(bytes);
+    files
 }
 
 fn no_defect(error: &Error) {
@@ -81,19 +116,25 @@ async fn examine(file: &Path, truth: &Truth) -> Verdict {
         }
     };
     let (mut told, mut missing) = (false, false);
-    let mut judge = |found: Result<Option<Document>, Error>, expected: &Document| match found {
+    let mut judge = |found: Result<Option<Document>, Error>, then: &[Document]| match found {
         Err(error) => {
             no_defect(&error);
             told = true;
         }
         Ok(None) => missing = true,
-        Ok(Some(found)) => assert_eq!(plain(found), plain(expected.clone())),
+        Ok(Some(found)) => {
+            // What was true once may be found when newer writes are lost, which must be told.
+            let n = usize::try_from(found.meta.revision).unwrap();
+            missing |= n < then.len();
+            assert_eq!(plain(found), plain(then[n - 1].clone()));
+        }
     };
-    for Told { path, now, then } in &truth.documents {
+    for Told { path, then } in &truth.documents {
         let found = store.documents(std::slice::from_ref(path)).await;
-        judge(found.map(|mut found| found.remove(0)), now);
-        for (revision, expected) in (1..).zip(then) {
-            judge(store.document_at(path, revision).await, expected);
+        judge(found.map(|mut found| found.remove(0)), then);
+        for revision in 1..=then.len() {
+            let found = store.document_at(path, revision as i64).await;
+            judge(found, &then[..revision]);
         }
     }
     match listed(&store).await {
@@ -123,47 +164,72 @@ async fn truth(file: &Path, book: &Book) -> Truth {
         for revision in 1..=now.meta.revision {
             then.push(store.document_at(&path, revision).await.unwrap().unwrap());
         }
-        documents.push(Told { path, now, then });
+        assert_eq!(plain(now), plain(then.last().unwrap().clone()));
+        documents.push(Told { path, then });
     }
     Truth { documents, listed: listed(&store).await.unwrap() }
 }
 
-/// Writes `bytes` to a file of its own and examines it.
-async fn check(bytes: &[u8], what: &str, truth: &Truth) -> Verdict {
+/// Writes the files to a directory of their own and examines them.
+async fn check(files: &Files, what: &str, truth: &Truth) -> Verdict {
     let directory = fast_directory();
     let file = database(directory.path());
-    std::fs::write(&file, bytes).unwrap();
+    for (suffix, bytes) in files {
+        std::fs::write(beside(&file, suffix), bytes).unwrap();
+    }
     // Shown when something below fails.
     eprintln!("{what}");
     let examined = timeout(PATIENCE, examine(&file, truth)).await;
     examined.expect("a damaged file is no reason to hang")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn release_a_damaged_file_is_seen_or_harmless() {
-    let data = fast_directory();
-    let book = file(data.path()).await;
-    let whole = std::fs::read(database(data.path())).unwrap();
-    let truth = truth(&database(data.path()), &book).await;
-    assert_eq!(check(&whole, "whole", &truth).await, Verdict::Harmless);
+/// Flips a bit in each of `n` parts of a file, and cuts it there; how often that was seen.
+async fn damage(files: &Files, suffix: &str, n: usize, truth: &Truth) -> [usize; 2] {
+    let (_, whole) = files.iter().find(|(name, _)| *name == suffix).unwrap();
     let mut dice = Dice::new(7);
-    let stride = whole.len() / OFFSETS;
+    let stride = whole.len() / n;
     let mut seen = [0, 0];
-    for n in 0..OFFSETS {
+    for part in 0..n {
         // The first strides are the header and the schema, so one offset falls into the header for sure.
-        let offset = n * stride + usize::try_from(dice.below(stride as u64)).unwrap();
-        let offset = if n == 0 { offset % 100 } else { offset };
-        let mut flipped = whole.clone();
-        flipped[offset] ^= 1 << dice.below(8);
+        let offset = part * stride + usize::try_from(dice.below(stride as u64)).unwrap();
+        let offset = if part == 0 { offset % 100 } else { offset };
+        let bit = 1 << dice.below(8);
+        let flipped = with(files, suffix, |bytes| bytes[offset] ^= bit);
+        let cut = with(files, suffix, |bytes| bytes.truncate(offset));
         let verdicts = [
-            check(&flipped, &format!("bit at {offset}"), &truth).await,
-            check(&whole[..offset], &format!("cut at {offset}"), &truth).await,
+            check(&flipped, &format!("bit at {offset} of {suffix:?}"), truth).await,
+            check(&cut, &format!("{suffix:?} cut at {offset}"), truth).await,
         ];
         for (seen, verdict) in seen.iter_mut().zip(verdicts) {
             *seen += usize::from(verdict == Verdict::Seen);
         }
     }
-    eprintln!("{} bytes; seen: {} of {OFFSETS} bits, {} cuts", whole.len(), seen[0], seen[1]);
-    assert!(seen[0] > OFFSETS / 3, "most bits matter: {}", seen[0]);
-    assert_eq!(seen[1], OFFSETS, "a file that is cut short is never whole");
+    eprintln!("{} bytes; seen: {} of {n} bits, {} cuts", whole.len(), seen[0], seen[1]);
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_a_damaged_file_is_seen_or_harmless() {
+    let data = fast_directory();
+    let (files, book) = stopped(data.path()).await;
+    let truth = truth(&database(data.path()), &book).await;
+    assert_eq!(check(&files, "whole", &truth).await, Verdict::Harmless);
+    let [bits, cuts] = damage(&files, "", OFFSETS, &truth).await;
+    assert!(bits > OFFSETS / 3, "most bits matter: {bits}");
+    assert_eq!(cuts, OFFSETS, "a file that is cut short is never whole");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn release_a_damaged_log_is_seen_or_harmless() {
+    let data = fast_directory();
+    let (files, book) = killed(data.path()).await;
+    let truth = truth(&database(data.path()), &book).await;
+    assert_eq!(check(&files, "whole", &truth).await, Verdict::Harmless);
+    let [bits, cuts] = damage(&files, "-wal", LOG_OFFSETS, &truth).await;
+    // What follows the last write are vectors, which are made again.
+    assert!(bits > LOG_OFFSETS / 2 && cuts > LOG_OFFSETS / 2, "{bits} and {cuts}");
+    // It is made anew from the log, and without the mark there is just one witness less.
+    for suffix in ["-shm", ".mark"] {
+        assert_eq!(damage(&files, suffix, 10, &truth).await, [0, 0], "{suffix}");
+    }
 }
