@@ -21,14 +21,17 @@ use crate::tools;
 use crate::workspace::Workspace;
 
 mod exchange;
+mod profile;
 
-use exchange::{Exchange, post};
+use exchange::{Exchange, Post, exchange};
 
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// The tool reports progress at once and answers some 100 ms later; a buffer would close the gap.
 const STREAMED_GAP: Duration = Duration::from_millis(60);
 const BUFFERED_GAP: Duration = Duration::from_millis(20);
+
+const BOTH: &str = "application/json, text/event-stream";
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"nginx-check","version":"1"}}}"#;
 const LEGACY_CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"test_tool_with_progress","arguments":{},"_meta":{"progressToken":"p"}}}"#;
@@ -41,7 +44,7 @@ const MODERN_HEADERS: &str = "MCP-Protocol-Version: 2026-07-28\r\n\
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     let package = tools::nginx(workspace)?;
     let server = Everything::start(workspace)?;
-    let nginx = Nginx::start(workspace, &package, address_of(&server.url)?)?;
+    let nginx = Nginx::start(workspace, &package, "nginx", address_of(&server.url)?)?;
 
     let mut tally = Tally::default();
     let mut check =
@@ -60,21 +63,25 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
         };
     let streamed = |gap| gap >= STREAMED_GAP;
     let address = nginx.address;
-    check("modern", post(address, "/mcp", MODERN_HEADERS, MODERN_CALL), streamed);
+    check("modern", modern_call(address, "/mcp"), streamed);
     check("legacy", legacy_call(address), streamed);
-    check(
-        "control, buffered on purpose",
-        post(address, "/buffered/mcp", MODERN_HEADERS, MODERN_CALL),
-        |gap| gap <= BUFFERED_GAP,
-    );
+    check("control, buffered on purpose", modern_call(address, "/buffered/mcp"), |gap| {
+        gap <= BUFFERED_GAP
+    });
+    tally.absorb("profile", profile::run(workspace, &package)?);
     Ok(tally)
 }
 
+fn modern_call(address: SocketAddr, path: &str) -> Result<Exchange> {
+    exchange(address, Post { path, accept: BOTH, headers: MODERN_HEADERS, body: MODERN_CALL })
+}
+
 fn legacy_call(address: SocketAddr) -> Result<Exchange> {
-    let opened = post(address, "/mcp", "", INITIALIZE)?;
+    let post = |headers, body| Post { path: "/mcp", accept: BOTH, headers, body };
+    let opened = exchange(address, post("", INITIALIZE))?;
     let session = opened.header("mcp-session-id").context("initialize gave no session")?;
     let headers = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
-    post(address, "/mcp", &headers, LEGACY_CALL)
+    exchange(address, post(&headers, LEGACY_CALL))
 }
 
 /// A running nginx; stopped when dropped.
@@ -84,8 +91,14 @@ struct Nginx {
 }
 
 impl Nginx {
-    fn start(workspace: &Workspace, package: &Path, upstream: SocketAddr) -> Result<Self> {
-        let dir = workspace.target().join("tmp/nginx");
+    /// Starts one with a folder of that name in front of `upstream`.
+    fn start(
+        workspace: &Workspace,
+        package: &Path,
+        name: &str,
+        upstream: SocketAddr,
+    ) -> Result<Self> {
+        let dir = workspace.target().join("tmp").join(name);
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         // nginx takes no port 0, so a port that was free a moment ago has to do.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;

@@ -1,6 +1,6 @@
 //! One HTTP exchange on a raw socket, with the moments at which its parts arrived.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -17,18 +17,63 @@ pub(super) struct Exchange {
     arrivals: Vec<(Duration, usize)>,
 }
 
-/// Sends one JSON-RPC message and reads until the peer closes.
-pub(super) fn post(address: SocketAddr, path: &str, headers: &str, body: &str) -> Result<Exchange> {
+/// One request: where it goes and what it says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Post<'a> {
+    pub(super) path: &'a str,
+    pub(super) accept: &'a str,
+    /// Further header lines.
+    pub(super) headers: &'a str,
+    pub(super) body: &'a str,
+}
+
+/// Sends one JSON-RPC message.
+fn send(address: SocketAddr, post: Post<'_>, read_limit: Duration) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address).context("connecting to nginx")?;
-    stream.set_read_timeout(Some(READ_LIMIT))?;
+    stream.set_read_timeout(Some(read_limit))?;
+    let Post { path, accept, headers, body } = post;
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Type: application/json\r\nAccept: {accept}\r\n\
          {headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let watch = Stopwatch::start();
     stream.write_all(request.as_bytes())?;
+    Ok(stream)
+}
+
+/// Sends a message whose answer does not end by itself; how long its first event took, if it came in time.
+pub(super) fn first_event(
+    address: SocketAddr,
+    post: Post<'_>,
+    limit: Duration,
+) -> Result<Option<Duration>> {
+    let watch = Stopwatch::start();
+    let mut stream = send(address, post, limit)?;
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    while !watch.is_past(limit) {
+        let n = match stream.read(&mut buffer) {
+            Ok(n) => n,
+            Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error).context("reading through nginx"),
+        };
+        ensure!(n > 0, "the stream ended:\n{text}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        if text.contains("\ndata: {") {
+            ensure!(text.starts_with("HTTP/1.1 200 "), "the answer is not 200:\n{text}");
+            return Ok(Some(watch.elapsed()));
+        }
+    }
+    Ok(None)
+}
+
+/// Sends one JSON-RPC message and reads until the peer closes.
+pub(super) fn exchange(address: SocketAddr, post: Post<'_>) -> Result<Exchange> {
+    let watch = Stopwatch::start();
+    let mut stream = send(address, post, READ_LIMIT)?;
     let mut bytes = Vec::new();
     let mut arrivals = Vec::new();
     let mut buffer = [0; 16 * 1024];
@@ -46,6 +91,11 @@ pub(super) fn post(address: SocketAddr, path: &str, headers: &str, body: &str) -
 }
 
 impl Exchange {
+    /// Everything after the head.
+    pub(super) fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let (head, _) = self.text.split_once("\r\n\r\n")?;
         let mut fields = head.lines().filter_map(|line| line.split_once(':'));
@@ -72,7 +122,7 @@ impl Exchange {
 mod tests {
     use super::*;
 
-    fn exchange(parts: &[(u64, &str)]) -> Exchange {
+    fn arrived(parts: &[(u64, &str)]) -> Exchange {
         let mut text = String::new();
         let mut arrivals = Vec::new();
         for (millis, part) in parts {
@@ -85,15 +135,15 @@ mod tests {
     #[test]
     fn the_gap_is_between_the_first_event_and_the_result() {
         let parts = [(5, "head "), (7, "notifications/pro"), (9, "gress "), (90, "\"result\"")];
-        assert_eq!(exchange(&parts).gap().unwrap(), Duration::from_millis(81));
+        assert_eq!(arrived(&parts).gap().unwrap(), Duration::from_millis(81));
         let at_once = [(90, "notifications/progress \"result\"")];
-        assert_eq!(exchange(&at_once).gap().unwrap(), Duration::ZERO);
-        exchange(&[(1, "\"result\"")]).gap().unwrap_err();
+        assert_eq!(arrived(&at_once).gap().unwrap(), Duration::ZERO);
+        arrived(&[(1, "\"result\"")]).gap().unwrap_err();
     }
 
     #[test]
     fn headers_are_found_in_any_case() {
-        let answer = exchange(&[(1, "HTTP/1.1 200 OK\r\nMCP-Session-ID: abc\r\n\r\nx: y")]);
+        let answer = arrived(&[(1, "HTTP/1.1 200 OK\r\nMCP-Session-ID: abc\r\n\r\nx: y")]);
         assert_eq!(answer.header("mcp-session-id"), Some("abc"));
         assert_eq!(answer.header("x"), None);
     }

@@ -83,6 +83,14 @@ impl Lyceum {
         format!("http://{}{path}", self.address)
     }
 
+    /// The memory the process holds.
+    pub(crate) fn resident_mib(&self) -> u64 {
+        let pid = self.child.id().expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().split(' ').next().unwrap().parse::<u64>().unwrap() / 1024
+    }
+
     /// Sends SIGTERM.
     pub(crate) async fn terminate(&self) {
         let pid = self.child.id().expect("it runs").to_string();

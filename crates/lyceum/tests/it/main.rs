@@ -18,4 +18,5 @@ mod rest; // the HTTP API beside MCP
 mod serve; // what it serves over HTTP
 mod stdio; // what it serves over standard input and output
 mod talk; // what it prints
+mod traffic; // steady traffic for a while
 mod upstreams; // other servers behind it
