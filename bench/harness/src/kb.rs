@@ -18,9 +18,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::library::Library;
-use self::operation::{OPERATIONS, WRITERS_RATIO};
-use self::outcome::{Outcome, Row};
+use self::operation::{FSYNC, MOST_CLIENTS, OPERATIONS, Operation, WRITERS_RATIO};
+use self::outcome::Row;
 use crate::cli::{Cli, Part};
+use crate::server::Server;
 use crate::{procfs, report};
 
 /// Between two operations, so that what the first left to do is done.
@@ -56,38 +57,67 @@ fn measure(
     if cli.selects(start::NAME) {
         rows.push(start::measure(&library)?);
     }
-    let server = library.open()?;
     let before = procfs::load_average()?;
-    let mut one_writer = None;
-    for operation in OPERATIONS.iter().filter(|operation| cli.selects(operation.name)) {
-        for (clients, budget) in operation.clients {
-            eprintln!("kb: {documents} documents: {}, {clients} clients", operation.name);
-            let outcome = drive::run(operation, *clients, &server, documents, cli.kb_time())?;
-            let row = Row::new(operation.name, documents, *clients, &outcome, *budget);
-            rows.push(row);
-            if operation.writes {
-                rows.extend(ratio(operation.name, documents, *clients, &outcome, &mut one_writer));
-                library::wait_until_indexed(server.port(), SETTLED)?;
+    let plain = library.open()?;
+    let chosen = || OPERATIONS.iter().filter(|operation| cli.selects(operation.name));
+    for operation in chosen() {
+        drive_all(cli, &plain, Disk::AsItIs, operation, documents, rows)?;
+    }
+    library.close(plain)?;
+    if chosen().any(|operation| operation.writes) {
+        match library.open_on_slow_disk(FSYNC) {
+            Ok(slow) => {
+                for operation in chosen().filter(|operation| operation.writes) {
+                    drive_all(cli, &slow, Disk::Slow, operation, documents, rows)?;
+                }
+                library.close(slow)?;
             }
+            Err(error) => remarks.push(format!("writers on a slow disk are not measured: {error}")),
         }
     }
     let after = procfs::load_average()?;
     remarks.push(format!("{documents} documents: load average {before} before, {after} after"));
-    library.close(server)
+    Ok(())
 }
 
-/// What many writers reach together, compared with one in the same run.
-fn ratio(
-    name: &'static str,
+/// What the documents are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    AsItIs,
+    /// Every fsync takes [`FSYNC`] longer.
+    Slow,
+}
+
+/// Asks with every number of clients.
+fn drive_all(
+    cli: &Cli,
+    server: &Server,
+    disk: Disk,
+    operation: &Operation,
     documents: usize,
-    clients: usize,
-    outcome: &Outcome,
-    one_writer: &mut Option<f64>,
-) -> Option<Row> {
-    if clients == 1 {
-        *one_writer = Some(outcome.rate());
-        return None;
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<()> {
+    let name = match disk {
+        Disk::AsItIs => operation.name.to_owned(),
+        Disk::Slow => format!("{}, fsync + {FSYNC:?}", operation.name),
+    };
+    let mut one_writer = None;
+    for (clients, budget) in operation.clients {
+        eprintln!("kb: {documents} documents: {name}, {clients} clients");
+        // As many clients as a row can have, so that no two rows have the same.
+        let first = rows.len() * MOST_CLIENTS;
+        let ids = first..first + clients;
+        let outcome = drive::run(operation, ids, server, documents, cli.kb_time())?;
+        rows.push(Row::new(&name, documents, *clients, &outcome, *budget));
+        if operation.writes {
+            if *clients == 1 {
+                one_writer = Some(outcome.rate());
+            } else if let Some(one) = one_writer {
+                let least = (disk == Disk::Slow).then_some(WRITERS_RATIO);
+                rows.push(Row::ratio(&name, documents, *clients, outcome.rate() / one, least));
+            }
+            library::wait_until_indexed(server.port(), SETTLED)?;
+        }
     }
-    let ratio = outcome.rate() / one_writer.take()?;
-    Some(Row::ratio(name, documents, clients, ratio, WRITERS_RATIO))
+    Ok(())
 }

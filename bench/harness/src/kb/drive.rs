@@ -2,6 +2,7 @@
 //!
 //! They are few and the calls are not small, so a thread per client costs nothing that would show.
 
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +20,20 @@ use crate::server::Server;
 /// Before anything counts: caches fill and statements are prepared.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// Keeps `clients` asking for `duration`.
+/// Keeps these clients, which nobody else may be, asking for `duration`.
 ///
 /// # Errors
 ///
 /// When any answer is not one: the figures would be those of something else.
 pub(super) fn run(
     operation: &Operation,
-    clients: usize,
+    clients: Range<usize>,
     server: &Server,
     documents: usize,
     duration: Duration,
 ) -> anyhow::Result<Outcome> {
     let (port, used_before) = (server.port(), procfs::cpu_seconds(server.pid())?);
-    let clients: Vec<_> = (0..clients)
+    let clients: Vec<_> = clients
         .map(|client| {
             let mut requests = Requests::new(operation.ask, client, port, documents);
             let expects = operation.expects;

@@ -20,6 +20,7 @@ use crate::client::Client;
 use crate::echo;
 use crate::pin::{SERVER_CORE, on_both_cores, on_core};
 use crate::server::Server;
+use crate::tool;
 
 /// Uploads in flight: they share commits, so the more the better.
 const LOADERS: usize = 48;
@@ -70,15 +71,20 @@ impl Library {
     /// The server on its core, with its vectors in memory.
     pub(super) fn open(&self) -> anyhow::Result<Server> {
         let server = self.open_at_once()?;
-        wait_until_indexed(server.port(), INDEXING)?;
-        let start = Instant::now();
-        let query = serde_json::json!({ "query": "system" });
-        let request = call_tool(server.port(), "search_knowledge", &query);
-        let mut client = Client::connect(server.port())?;
-        while drive::check(&client.call(&request)?, "hybrid").is_err() {
-            ensure!(start.elapsed() < INDEXING, "searches never used vectors");
-            thread::sleep(STEP);
-        }
+        wait_until_searched(&server)?;
+        Ok(server)
+    }
+
+    /// The same on a disk whose every fsync takes `fsync` longer than this one's.
+    pub(super) fn open_on_slow_disk(&self, fsync: Duration) -> anyhow::Result<Server> {
+        tool::require("strace")?;
+        let delay = format!("inject=fdatasync,fsync:delay_exit={}", fsync.as_micros());
+        // In the background, so that the server is our own child; all other system calls run at full speed.
+        let strace = ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e"];
+        let slowed = strace.into_iter().chain(["trace=fdatasync,fsync", "-e", &delay]);
+        let line = on_core(SERVER_CORE).into_iter().chain(slowed.map(str::to_owned));
+        let server = self.start(&line.collect::<Vec<_>>())?;
+        wait_until_searched(&server)?;
         Ok(server)
     }
 
@@ -157,6 +163,20 @@ pub(super) fn wait_until_indexed(port: u16, patience: Duration) -> anyhow::Resul
         ensure!(start.elapsed() < patience, "{waiting} documents still wait for their vectors");
         thread::sleep(STEP);
     }
+}
+
+/// Waits until the server has all vectors and searches with them.
+fn wait_until_searched(server: &Server) -> anyhow::Result<()> {
+    wait_until_indexed(server.port(), INDEXING)?;
+    let start = Instant::now();
+    let query = serde_json::json!({ "query": "system" });
+    let request = call_tool(server.port(), "search_knowledge", &query);
+    let mut client = Client::connect(server.port())?;
+    while drive::check(&client.call(&request)?, "hybrid").is_err() {
+        ensure!(start.elapsed() < INDEXING, "searches never used vectors");
+        thread::sleep(STEP);
+    }
+    Ok(())
 }
 
 fn upload(port: u16, documents: usize) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 //! The time budgets are a twentieth of what the system this one replaces promised, except for searches, which have
 //! their own.
 
+use std::time::Duration;
+
 /// One kind of call.
 #[derive(Debug)]
 pub(super) struct Operation {
@@ -39,8 +41,14 @@ pub(super) enum Ask {
     Update,
 }
 
+/// At a time.
+pub(super) const MOST_CLIENTS: usize = 10;
+
 /// Eight writers must reach this many times the rate of one: they share the wait for the disk.
 pub(super) const WRITERS_RATIO: f64 = 5.0;
+/// What an fsync takes at least where that ratio is held against its budget. On a disk that says "done" in a tenth of
+/// that there is no wait to share, and the ratio says what a write costs the processor instead.
+pub(super) const FSYNC: Duration = Duration::from_millis(2);
 
 /// From the start of the server to the first answered search, in milliseconds.
 pub(super) const START: f64 = 1000.0;
@@ -64,8 +72,9 @@ pub(super) static OPERATIONS: &[Operation] = &[
     reads("search_knowledge", Ask::Search, SEARCH, "hybrid"),
     reads("search_knowledge filtered", Ask::SearchFiltered, SEARCH, "hybrid"),
     reads("search_knowledge common words", Ask::SearchCommon, SEARCH, "hybrid"),
-    writes("upload_document", Ask::Upload, WRITE),
-    writes("update_document", Ask::Update, WRITE),
+    // What changes nothing is not a write.
+    writes("upload_document", Ask::Upload, "created"),
+    writes("update_document", Ask::Update, "updated"),
 ];
 
 const fn reads(
@@ -77,6 +86,6 @@ const fn reads(
     Operation { name, ask, clients, expects, writes: false }
 }
 
-const fn writes(name: &'static str, ask: Ask, clients: &'static [(usize, f64)]) -> Operation {
-    Operation { name, ask, clients, expects: "revision", writes: true }
+const fn writes(name: &'static str, ask: Ask, expects: &'static str) -> Operation {
+    Operation { name, ask, clients: WRITE, expects, writes: true }
 }

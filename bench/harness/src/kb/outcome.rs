@@ -79,8 +79,9 @@ impl Row {
         documents: usize,
         clients: usize,
         ratio: f64,
-        least: f64,
+        least: impl Into<Option<f64>>,
     ) -> Self {
+        let least = least.into();
         Self {
             name: format!("{name}, × one writer: {ratio:.1}"),
             documents,
@@ -88,8 +89,8 @@ impl Row {
             rate: None,
             percentiles: None,
             cpu: None,
-            budget: Some(format!("≥ {least}")),
-            over: ratio.is_nan() || ratio < least,
+            budget: least.map(|least| format!("≥ {least}")),
+            over: least.is_some_and(|least| ratio.is_nan() || ratio < least),
         }
     }
 
@@ -157,6 +158,7 @@ mod tests {
         assert!(Row::new("x", 1, 1, &outcome([].into_iter()), 5.0).is_over());
         assert!(!Row::new("x", 1, 1, &outcome([].into_iter()), None).is_over());
         assert!(Row::ratio("x", 1, 8, f64::NAN, 5.0).is_over());
+        assert!(!Row::ratio("x", 1, 8, 1.0, None).is_over());
         assert!(
             Row::ratio("x", 1, 8, 4.9, 5.0).is_over() && !Row::ratio("x", 1, 8, 5.0, 5.0).is_over()
         );

@@ -27,7 +27,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// `client` counts from 0; no two clients of a run ask the same.
+    /// No two clients ask the same; what was written already would not be a write.
     pub(super) fn new(ask: Ask, client: usize, port: u16, documents: usize) -> Self {
         let rng = Rng::new(ASKING + ask as u64, client as u64);
         let stamp = format!("{ask:?}-{client}").to_lowercase();
