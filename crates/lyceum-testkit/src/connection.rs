@@ -85,6 +85,12 @@ impl Connection {
         self.response().await
     }
 
+    /// Sends a request and reads its response, if the server gives one.
+    pub async fn try_call(&mut self, request: &Request) -> Option<Response> {
+        self.try_send(request.to_bytes()).await.ok()?;
+        self.try_response().await
+    }
+
     /// Sends a request that is answered by a stream.
     ///
     /// # Panics

@@ -8,6 +8,7 @@ mod events;
 mod request;
 mod response;
 mod server;
+pub mod smuggling;
 
 pub use connection::Connection;
 pub use events::{Event, EventParser, Events, parse_events};
