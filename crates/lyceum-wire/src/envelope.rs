@@ -10,10 +10,10 @@ use crate::id::{Id, is_id};
 use crate::message::{Message, Notification, Request, Response};
 use crate::params::{Found, Params};
 use crate::scan::{Kind, Scan, Scanner, Span, Str};
-use crate::text::{Text, unescape};
+use crate::text::{Text, resembles, unescape};
 
 /// The names JSON-RPC gives to the members of a message.
-const NAMES: [&[u8]; 6] = [b"jsonrpc", b"id", b"method", b"params", b"result", b"error"];
+const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// What a member of a message is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,24 +182,14 @@ fn method_text(method: Str, body: &Bytes) -> Text {
     Text::from(unescape(raw))
 }
 
-/// Whether a careless parser could take this unknown name for one of the envelope's: equal but for
-/// case, counting the few non-ASCII characters that fold to ASCII letters.
+/// Whether a careless parser could take this unknown name for one of the envelope's.
 fn resembles_envelope_name(name: &[u8]) -> bool {
     // The longest name has seven letters, and no letter that folds to ASCII takes over three bytes.
     if name.len() > 21 {
         return false;
     }
     let text = std::str::from_utf8(name).unwrap_or_default();
-    NAMES.iter().any(|known| text.chars().map(fold).eq(known.iter().map(|b| char::from(*b))))
-}
-
-fn fold(letter: char) -> char {
-    match letter {
-        'ſ' => 's',
-        '\u{212A}' => 'k',
-        'İ' | 'ı' => 'i',
-        _ => letter.to_ascii_lowercase(),
-    }
+    NAMES.iter().any(|known| resembles(text, known))
 }
 
 #[cfg(test)]

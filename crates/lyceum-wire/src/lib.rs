@@ -50,4 +50,4 @@ pub use param_headers::{InvalidAnnotation, ParamHeader, ParamHeaders};
 pub use params::{Member, Params};
 pub use revision::{Era, Revision, RevisionSet, negotiate, supported_versions_json};
 pub use scan::MAX_DEPTH;
-pub use text::Text;
+pub use text::{Text, resembles};

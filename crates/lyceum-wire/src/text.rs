@@ -88,6 +88,21 @@ impl fmt::Display for Text {
     }
 }
 
+/// Whether a careless reader could take the name of a member for a name it knows: equal but for case,
+/// counting the few non-ASCII characters that fold to ASCII letters. Equal names resemble each other, too.
+pub fn resembles(name: &str, known: &str) -> bool {
+    name.chars().map(fold).eq(known.chars().map(fold))
+}
+
+fn fold(letter: char) -> char {
+    match letter {
+        'ſ' => 's',
+        '\u{212A}' => 'k',
+        'İ' | 'ı' => 'i',
+        _ => letter.to_ascii_lowercase(),
+    }
+}
+
 /// The text of a JSON string token (quotes included), or None if `token` is not one.
 ///
 /// `token` must come from the scanner, which has checked its escapes.

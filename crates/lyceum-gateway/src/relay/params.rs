@@ -1,10 +1,24 @@
 //! Params on their way upstream: another name, and a `_meta` without what belongs to this hop.
 
 use bytes::Bytes;
-use lyceum_wire::{Object, Params, RpcError, Writer};
+use lyceum_wire::{Object, Params, RpcError, Writer, resembles};
 
 /// Keys of `_meta` that belong to each hop begin like this.
 pub(crate) const HOP_PREFIX: &str = "io.modelcontextprotocol/";
+
+/// Members that decide where a request goes and what is passed on. One that differs from them only in
+/// case was judged by nobody, and some servers would take it for the real one.
+const JUDGED: [&str; 9] = [
+    "name",
+    "uri",
+    "ref",
+    "taskId",
+    "arguments",
+    "_meta",
+    "task",
+    "requestState",
+    "inputResponses",
+];
 
 /// What is replaced on the way.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +61,10 @@ pub(crate) fn passed_on(
             // Some clients say "no arguments" so; few servers take it.
             ("arguments", _) if value == "null" => {}
             _ if dropped.contains(&name) => {}
-            _ => out.raw(name, value),
+            _ => {
+                refuse_imitation(name, &JUDGED)?;
+                out.raw(name, value);
+            }
         }
     }
     Ok(out.finish())
@@ -77,6 +94,9 @@ fn passed_on_meta(raw: &str) -> Result<Option<Bytes>, RpcError> {
     let mut out = Writer::new();
     let mut is_empty = true;
     for (name, value) in meta.iter().filter(|(name, _)| kept(name)) {
+        refuse_imitation(name, &["progressToken"])?;
+        let start = name.char_indices().nth(HOP_PREFIX.len()).map_or(name.len(), |(at, _)| at);
+        refuse_imitation(&name[..start], &[HOP_PREFIX])?;
         out.raw(name, value);
         is_empty = false;
     }
@@ -89,10 +109,22 @@ fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
         if name == member {
             out.text(name, own);
         } else {
+            refuse_imitation(name, &[member])?;
             out.raw(name, value);
         }
     }
     Ok(out.finish())
+}
+
+/// Refuses a name that is none of `known` but looks like one to careless readers.
+fn refuse_imitation(name: &str, known: &[&str]) -> Result<(), RpcError> {
+    let is_like = |known: &&&str| name != **known && resembles(name, known);
+    match known.iter().find(is_like) {
+        None => Ok(()),
+        Some(known) => Err(RpcError::invalid_params(format!(
+            "params: \"{name}\" differs from \"{known}\" only in case; write \"{known}\""
+        ))),
+    }
 }
 
 fn read(raw: &[u8]) -> Result<Object<'_>, RpcError> {
@@ -143,6 +175,26 @@ mod tests {
         let raw = r#"{"ref":{"type":"ref/resource","uri":"up+x://{id}"},"argument":{"name":"id","value":"1"}}"#;
         let expected = r#"{"ref":{"type":"ref/resource","uri":"x://{id}"},"argument":{"name":"id","value":"1"}}"#;
         assert_eq!(passed(raw, Passing::Reference("uri", "x://{id}"), &[]), expected);
+    }
+
+    #[test]
+    fn what_careless_readers_would_take_for_something_else_is_refused() {
+        let refused = |raw: &str, passing: Passing<'_>| {
+            let params = Params::from_raw(Bytes::copy_from_slice(raw.as_bytes())).unwrap();
+            let error = passed_on(&params, &passing, &["task"]).unwrap_err();
+            assert!(error.message.contains("only in case"), "{raw}: {error:?}");
+        };
+        let name = Passing::Member("name", "own");
+        for member in ["Name", "NAME", "n\\u0041me", "Uri", "taſkId", "tasK", "_META", "Arguments"]
+        {
+            refused(&format!(r#"{{"name":"up_own","{member}":"x"}}"#), name);
+        }
+        for member in ["ProgressToken", "IO.modelcontextprotocol/logLevel"] {
+            refused(&format!(r#"{{"name":"up_own","_meta":{{"{member}":1}}}}"#), name);
+        }
+        refused(r#"{"ref":{"uri":"up+x","URI":"y"}}"#, Passing::Reference("uri", "x"));
+        let fine = r#"{"name":"own","names":1,"arguments":{"Name":1,"NAME":2},"named":{"Uri":1}}"#;
+        assert_eq!(passed(fine, name, &[]), fine);
     }
 
     #[test]
