@@ -19,7 +19,7 @@ use lyceum_wire::{Revision, encode};
 use super::call::Call;
 use super::core::Core;
 use super::error::ClientError;
-use super::life::Life;
+use super::life::{End, Life};
 use super::line::Connection;
 use super::options::CallOptions;
 use super::remote::Remote;
@@ -134,6 +134,11 @@ impl Legacy {
     /// Whether the session's stream is no more.
     pub(crate) fn is_closed(&self) -> bool {
         self.session().map_or(true, |session| session.life().is_over())
+    }
+
+    /// What ended the session in use, if it is no more.
+    pub(crate) fn ended(&self) -> Option<End> {
+        self.session().ok()?.life().why()
     }
 
     /// Waits until the session in use is no more.

@@ -153,14 +153,16 @@ impl Line {
         }
         match Message::parse(line) {
             Ok(message) => self.pending.take(message, traffic).await,
-            Err(error) => {
+            Err(error) => match (raw_error_in(line), &error.id) {
                 // A server that lost track of the id still said what went wrong.
-                let Some(raw) = raw_error_in(line) else {
+                (Some(raw), _) => self.pending.blame(raw),
+                // There will be no other answer.
+                (None, Some(id)) => self.pending.refuse(id, &error),
+                (None, None) => {
                     tracing::debug!(%error, "a line that is no message");
                     return false;
-                };
-                self.pending.blame(raw);
-            }
+                }
+            },
         }
         true
     }

@@ -8,6 +8,7 @@ use lyceum_wire::{Era, Object, Revision, Writer};
 use super::core::Core;
 use super::error::ClientError;
 use super::legacy::Legacy;
+use super::life::End;
 use super::listen::Subscription;
 use super::listing::Pages;
 use super::modern::Modern;
@@ -163,6 +164,19 @@ impl Peer {
         match &self.0.wire {
             Wire::Modern(modern) => modern.connection().is_some_and(|it| it.line.life.is_over()),
             Wire::Legacy(legacy) => legacy.is_closed(),
+        }
+    }
+
+    /// What went wrong with a connection that is no more; None if the server just hung up, and while
+    /// there is a connection.
+    pub fn fault(&self) -> Option<String> {
+        let end = match &self.0.wire {
+            Wire::Modern(modern) => modern.connection()?.line.life.why(),
+            Wire::Legacy(legacy) => legacy.ended(),
+        };
+        match end? {
+            End::Failed(why) => Some(why.to_string()),
+            End::HungUp | End::Closed => None,
         }
     }
 

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use lyceum_wire::{Id, Member, Message, Notification, Object, Params, Response};
+use lyceum_wire::{
+    ErrorCode, Id, Member, Message, Notification, Object, Params, ParseError, Response, Writer,
+};
 
 use super::call::Call;
 use super::core::number;
@@ -120,6 +122,14 @@ impl Pending {
         if let Some(key) = only {
             self.answer(Response { id: Id::number(key), outcome: Err(error) });
         }
+    }
+
+    /// Takes an answer that is no message for a failure of the request it names.
+    pub(crate) fn refuse(&self, id: &Id, problem: &ParseError) {
+        let mut error = Writer::new();
+        error.raw("code", ErrorCode::INTERNAL_ERROR.0.to_string());
+        error.text("message", &format!("the server's answer cannot be read: {problem}"));
+        self.answer(Response { id: id.clone(), outcome: Err(error.finish()) });
     }
 
     /// The stream has ended: no answer will come.

@@ -1,7 +1,9 @@
 //! Reading responses: which request one answers, and its result or error.
 
+use std::fmt;
+
 use bytes::Bytes;
-use lyceum_wire::{ErrorCode, Id, Message, Response, RpcError};
+use lyceum_wire::{ErrorCode, Id, Message, Params, Response, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -59,8 +61,11 @@ fn read_error(raw: &[u8]) -> Result<RpcError, ClientError> {
         #[serde(borrow)]
         data: Option<&'a RawValue>,
     }
-    let object: ErrorObject<'_> = serde_json::from_slice(raw)
-        .map_err(|error| ClientError::protocol(format!("bad error object: {error}")))?;
+    let bad =
+        |error: &dyn fmt::Display| ClientError::protocol(format!("bad error object: {error}"));
+    // Errors are read even from what is no message, so nobody has looked at their depth so far.
+    Params::from_raw(Bytes::copy_from_slice(raw)).map_err(|error| bad(&error))?;
+    let object: ErrorObject<'_> = serde_json::from_slice(raw).map_err(|error| bad(&error))?;
     let code = i32::try_from(object.code).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
     let error = RpcError::new(code, object.message);
     Ok(match object.data {
@@ -101,5 +106,15 @@ mod tests {
         }
         check(r#"{"jsonrpc":"2.0","error":{"code":-1,"message":"no"}}"#, Err("no (-1)"));
         check(r#"{"jsonrpc":"2.0","id":1,"error":{"message":"no"}}"#, Err("bad error object"));
+    }
+
+    #[test]
+    fn errors_are_held_to_what_messages_are() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for data in [deep.as_str(), r#"{"a":1,"a":2}"#] {
+            let error = format!(r#"{{"error":{{"code":-1,"message":"no","data":{data}}}}}"#);
+            check(error.clone().leak(), Err("no JSON-RPC message"));
+            assert_eq!(error_in(error.as_bytes()), None);
+        }
     }
 }

@@ -145,7 +145,8 @@ impl Stream {
                 waiting.await
             }
         };
-        let response = answer.ok_or(ClientError::Interrupted)?;
+        let response =
+            answer.ok_or_else(|| self.life.why().unwrap_or(End::HungUp).interrupted())?;
         cancel.disarm();
         Ok(result_of(&response)?)
     }

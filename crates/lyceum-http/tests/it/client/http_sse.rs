@@ -219,7 +219,8 @@ async fn calls_under_way_end_with_their_stream() {
     let server = connect_old(&script).await;
     assert!(!server.is_closed());
     let ended = server.call("tools/call", r#"{"name":"a"}"#).await;
-    assert!(matches!(ended, Err(ClientError::Interrupted)), "{ended:?}");
+    assert!(matches!(ended, Err(ClientError::Broken(_))), "{ended:?}");
     server.closed().await;
     assert!(server.is_closed());
+    assert!(server.fault().is_some_and(|fault| fault.contains("not valid JSON")));
 }
