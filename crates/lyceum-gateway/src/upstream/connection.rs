@@ -120,11 +120,14 @@ impl Connection {
         }
     }
 
-    /// Why it ended: a process has its own reasons, otherwise it is what was noticed.
+    /// Why it ended: what went wrong with what the server sent; besides that, a process has its own
+    /// reasons, otherwise it is what was noticed.
     pub(crate) async fn farewell(&self, noticed: &str) -> String {
-        match &self.child {
-            Some(child) => child.stop().await.to_string(),
-            None => noticed.to_owned(),
+        let fault = self.peer.fault();
+        match (&self.child, fault) {
+            (Some(child), None) => child.stop().await.to_string(),
+            (Some(child), Some(fault)) => format!("{fault}; {}", child.stop().await),
+            (None, fault) => fault.unwrap_or_else(|| noticed.to_owned()),
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) enum DialError {
     OAuth(String),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    #[error("{0}; {1}")]
+    #[error("{}; {exit}", super::describe(.0), exit = .1)]
     Child(ClientError, Exit),
     #[error(transparent)]
     Client(#[from] ClientError),

@@ -102,7 +102,7 @@ async fn attend(
     connection: &Arc<Connection>,
     audience: &dyn Audience,
 ) -> Ended {
-    list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
+    let mut owed = list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
     upstream.set_link(Link::Up(Arc::clone(connection)));
     tracing::info!(
         upstream = upstream.config.name,
@@ -125,7 +125,7 @@ async fn attend(
                 for uri in &news.resources {
                     audience.resource_updated(upstream, uri);
                 }
-                list(upstream, connection, &news.lists, audience).await;
+                owed.extend(list(upstream, connection, &news.lists, audience).await);
             }
             () = watching.hear() => watching.renew().await,
             () = upstream.watched.changed() => watching.renew().await,
@@ -137,6 +137,7 @@ async fn attend(
             }
             _ = tick.tick() => {
                 watching.renew_if_due().await;
+                owed = list(upstream, connection, &owed, audience).await;
                 upstream.sweep().await;
                 if let Some(ended) = over(upstream, connection) {
                     return ended;
@@ -169,15 +170,16 @@ async fn probe(connection: &Connection) -> Result<(), String> {
     }
 }
 
-/// Lists `kinds` again. What cannot be listed stays as it was.
+/// Lists `kinds` again. What cannot be listed stays as it was; what is worth another try is returned.
 async fn list(
     upstream: &Upstream,
     connection: &Connection,
     kinds: &BTreeSet<Kind>,
     audience: &dyn Audience,
-) {
+) -> BTreeSet<Kind> {
+    let mut owed = BTreeSet::new();
     if kinds.is_empty() {
-        return;
+        return owed;
     }
     let before = upstream.listing();
     let mut listing = (*before).clone();
@@ -187,6 +189,9 @@ async fn list(
         match fetched.fetch(*kind, &connection.peer, connection.offers).await {
             Ok(()) => listing = fetched,
             Err(error) => {
+                if !is_final(&error) {
+                    owed.insert(*kind);
+                }
                 let error = format!("{kind:?} could not be listed: {}", describe(&error));
                 tracing::warn!(upstream = upstream.config.name, error);
                 upstream.note_error(error);
@@ -197,6 +202,12 @@ async fn list(
         upstream.listing.store(Arc::new(listing));
         audience.listing_changed();
     }
+    owed
+}
+
+/// Whether an upstream said what it has to say, so that asking again would bring the same.
+fn is_final(error: &ClientError) -> bool {
+    matches!(error, ClientError::Rpc(_) | ClientError::Protocol(_) | ClientError::TooLarge { .. })
 }
 
 /// Subscriptions at the upstream: a listening stream of a modern one, one request per resource of a
