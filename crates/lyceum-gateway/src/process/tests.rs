@@ -210,6 +210,36 @@ async fn limits_hold() {
 }
 
 #[tokio::test]
+async fn whoever_starts_others_without_end_comes_to_one_and_takes_them_along() {
+    // The superuser is not held by the limit, so the child becomes somebody else.
+    let is_root = rustix::process::geteuid().is_root();
+    let change = if is_root { "setpriv --reuid=65534 --clear-groups" } else { "" };
+    let bomb = "while :; do sleep 6543 & done";
+    let script = format!("read x; exec {change} sh -c '{bomb}'");
+    let limits = Limits { processes: Some(40), ..Limits::default() };
+    let spawn = Spawn { limits, ..shell(&script) };
+    let Child { mut stdin, stdout: _stdout, handle } =
+        spawn.spawn(&AllowedCommands::default()).unwrap();
+    stdin.write_all(b"\n").await.unwrap();
+    let exit = timeout(Duration::from_secs(10), handle.exited()).await.expect("it is held");
+    assert!(exit.to_string().contains("fork"), "{exit}");
+    let sleepers = || {
+        let words = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline"));
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        entries
+            .filter_map(|entry| words(entry).ok())
+            .filter(|words| words == b"sleep\x006543\0")
+            .count()
+    };
+    let clean = async {
+        while sleepers() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), clean).await.expect("some are left");
+}
+
+#[tokio::test]
 async fn what_cannot_run_says_why() {
     let all = AllowedCommands::default();
     let some = AllowedCommands::new(["python3"]);

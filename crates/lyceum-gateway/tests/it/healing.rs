@@ -15,13 +15,14 @@ use tokio::time::Instant;
 
 use crate::fixture;
 use crate::house::{House, Way, fixture_upstream, serve_on, text};
+use crate::mirror::{Mirror, Reply, plain};
 
-async fn modern(house: &House) -> Peer {
+pub(crate) async fn modern(house: &House) -> Peer {
     house.client_with(Revision::V2026_07_28, (), "{}").await
 }
 
 /// Calls a tool and says whether it failed, and with what words.
-async fn outcome(peer: &Peer, tool: &str) -> (bool, String) {
+pub(crate) async fn outcome(peer: &Peer, tool: &str) -> (bool, String) {
     let result = peer.call_tool(tool, r#"{"text":"x"}"#, &CallOptions::new()).await.unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     let said = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
@@ -34,7 +35,7 @@ async fn stop(running: Option<Running>) {
     running.stopped().await;
 }
 
-async fn status(house: &House, upstream: &str, expected: Status) {
+pub(crate) async fn status(house: &House, upstream: &str, expected: Status) {
     for _ in 0..1000 {
         let health = house.gateway.health();
         if health.iter().any(|(name, health)| name == upstream && health.status == expected) {
@@ -184,6 +185,25 @@ async fn a_call_whose_answer_was_lost_is_repeated_only_if_that_does_no_harm() {
     let (failed, said) = outcome(&peer, "up_look").await;
     assert!(!failed && said == "done", "{said}");
     assert_eq!(counts[1].load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_got_lost_is_asked_for_again() {
+    let n_asked = AtomicUsize::new(0);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "tools/list" if n_asked.fetch_add(1, Ordering::SeqCst) < 2 => Reply::Bytes(Vec::new()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let start = Instant::now();
+    while peer.list_tools().await.unwrap().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", house.gateway.health());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!outcome(&peer, "up_mirror").await.0);
 }
 
 /// A TCP server that treats every connection like `behave` says.

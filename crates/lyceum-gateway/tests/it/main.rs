@@ -3,15 +3,24 @@
 
 mod breaker;
 mod bridge;
+mod canaries;
+mod census;
+mod contained;
+mod crowd;
+mod depth;
 #[path = "../../examples/upstream/fixture.rs"]
 mod fixture;
 mod healing;
+mod hostile;
 mod house;
+mod judged;
 mod many;
 mod matrix;
 mod mirror;
 mod oauth;
+mod processes;
 mod reload;
+mod smuggling;
 mod stack;
 mod sweep;
 mod tasks;

@@ -1,14 +1,17 @@
 //! Many clients at once: nothing crosses over shared connections, and nothing is left behind.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use lyceum_gateway::{Share, UpstreamConfig};
+use lyceum_gateway::{EraChoice, Share, Target, UpstreamConfig};
 use lyceum_testkit::{Connection, Request, Server as Running};
 use lyceum_wire::RevisionSet;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::house::{House, Way, fixture_upstream};
+use crate::census::{children, open_files, resident_kb};
+use crate::house::{House, Way, fixture_upstream, upstream_program};
 
 const CLIENTS: usize = 256;
 /// A million where the code is optimized; a taste of it where it is not.
@@ -116,71 +119,135 @@ async fn run(address: SocketAddr, number: usize) -> usize {
     told
 }
 
-/// Child processes of this one, zombies included.
-fn children() -> usize {
-    let own = std::process::id().to_string();
-    let is_child = |entry: &std::fs::DirEntry| {
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        after_name.split_whitespace().nth(1) == Some(own.as_str())
-    };
-    std::fs::read_dir("/proc").unwrap().flatten().filter(is_child).count()
-}
-
-fn open_files() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
+/// How many clients hang up while a process of their own runs, and how many at once.
+const HANG_UPS: usize = if cfg!(debug_assertions) { 192 } else { 10_000 };
+const AT_ONCE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_clients_that_hang_up_leave_no_process_behind() {
-    const HANG_UPS: usize = if cfg!(debug_assertions) { 200 } else { 10_000 };
-    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
-    let config = UpstreamConfig {
+    let directory = tempfile::tempdir().unwrap();
+    let starts = directory.path().join("starts");
+    let house = House::with(vec![counted(&starts)], None).await;
+    let address = house.front.address();
+    let n_started = || std::fs::metadata(&starts).unwrap().len() as usize;
+    // One process lists for everybody; it is there before and after.
+    let (processes, files) = (children(), open_files());
+    assert_eq!((processes, n_started()), (1, 1));
+    batches(HANG_UPS / 8, |number| hang_up(address, number)).await;
+    let memory = resident_kb();
+    batches(HANG_UPS - HANG_UPS / 8, |number| hang_up(address, number)).await;
+    assert!(n_started() > HANG_UPS, "{} processes for {HANG_UPS} clients", n_started());
+    // Those who are gone before anything was done for them.
+    batches(HANG_UPS / 8, |number| leave_early(address, number)).await;
+    let start = Instant::now();
+    while children() > processes || open_files() > files + 8 {
+        let (processes, files) = (children(), open_files());
+        assert!(start.elapsed() < Duration::from_secs(15), "{processes} processes, {files} files");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let grown = resident_kb().saturating_sub(memory);
+    assert!(grown < memory / 10 + (8 << 10), "{memory} KiB grew by {grown}");
+    house.gateway.close().await;
+    assert_eq!(children(), 0);
+}
+
+/// The fixture as a process for each session, which notes that it was started.
+fn counted(starts: &Path) -> UpstreamConfig {
+    let program = upstream_program();
+    let command = [program.as_path(), "legacy".as_ref(), "--starts".as_ref(), starts];
+    let command = command.map(|word| word.to_str().unwrap().to_owned()).to_vec();
+    UpstreamConfig {
+        era: EraChoice::Legacy,
         share: Share::PerSession,
         call_timeout: Duration::from_secs(2),
         idle_timeout: Some(Duration::from_secs(1)),
-        max_connections: 32,
-        ..config
-    };
-    let house = House::with(vec![config], None).await;
-    let address = house.front.address();
-    // One process lists for everybody; it is there before and after.
-    let (processes, files) = (children(), open_files());
-    assert_eq!(processes, 1);
-    let mut hung_up = 0;
-    while hung_up < HANG_UPS {
-        let batch: Vec<_> = (0..16).map(|n| tokio::spawn(hang_up(address, hung_up + n))).collect();
-        for client in batch {
-            client.await.unwrap();
-        }
-        hung_up += 16;
-        assert!(children() <= 128, "{} processes after {hung_up} clients", children());
+        max_connections: 64,
+        ..UpstreamConfig::new("up", Target::Command(command))
     }
-    for _ in 0..200 {
-        if children() == processes && open_files() <= files + 8 {
-            house.gateway.close().await;
-            assert_eq!(children(), 0);
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{} processes and {} files, not {processes} and {files}", children(), open_files());
 }
 
-/// Opens a session, starts something in it and leaves without a word, each time a bit earlier or
-/// later.
+/// Runs so many clients, a few at once.
+async fn batches<F: Future<Output = ()> + Send + 'static>(
+    n_clients: usize,
+    client: impl Fn(usize) -> F,
+) {
+    let mut running = tokio::task::JoinSet::new();
+    for number in 0..n_clients {
+        if running.len() == AT_ONCE {
+            running.join_next().await.unwrap().unwrap();
+        }
+        running.spawn(client(number));
+        assert!(children() <= 256, "{} processes after {number} clients", children());
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.unwrap();
+    }
+}
+
+/// A legacy client that will not say goodbye.
+struct Rude {
+    connection: Connection,
+    session: String,
+}
+
+impl Rude {
+    async fn open(address: SocketAddr) -> Rude {
+        let mut connection = Connection::open(address).await;
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "many", "version": "1"}});
+        let response = connection.call(&Request::legacy("/mcp", 0, "initialize", params)).await;
+        let session = response.head.get("mcp-session-id").expect("a session").to_owned();
+        Rude { connection, session }
+    }
+
+    fn request(&self, tool: &str) -> Request {
+        let params =
+            json!({"name": tool, "arguments": {"text": "x"}, "_meta": {"progressToken": 1}});
+        Request::legacy("/mcp", 1, "tools/call", params)
+            .header("mcp-session-id", &self.session)
+            .header("mcp-protocol-version", "2025-11-25")
+    }
+
+    /// Waits until a process of its own has answered, however long it takes until there may be one.
+    async fn served(&mut self) {
+        let call = self.request("up_echo");
+        for _ in 0..500 {
+            let answer = self.connection.call(&call).await.json();
+            if answer["result"]["content"][0]["text"] == "x" {
+                return;
+            }
+            let told = answer.to_string();
+            assert!(told.contains("as many connections as it may have"), "{told}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("never served");
+    }
+}
+
+/// Leaves without a word once a process of its own runs: idle, at work, in the middle of an answer or
+/// of a request.
 async fn hang_up(address: SocketAddr, number: usize) {
-    let mut connection = Connection::open(address).await;
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
-        "clientInfo": {"name": "many", "version": "1"}});
-    let response = connection.call(&Request::legacy("/mcp", 0, "initialize", params)).await;
-    let session = response.head.get("mcp-session-id").expect("a session").to_owned();
-    let tool = if number.is_multiple_of(8) { "up_wait" } else { "up_echo" };
-    let params = json!({"name": tool, "arguments": {"text": "x"}});
-    let call = Request::legacy("/mcp", 1, "tools/call", params)
-        .header("mcp-session-id", &session)
-        .header("mcp-protocol-version", "2025-11-25");
-    connection.send(call.to_bytes()).await;
+    let mut client = Rude::open(address).await;
+    client.served().await;
+    match number % 16 {
+        0 => client.connection.send(client.request("up_wait").to_bytes()).await,
+        1..=5 => {
+            client.connection.send(client.request("up_tell").to_bytes()).await;
+            client.connection.raw(number % 64).await;
+        }
+        6..=10 => {
+            let bytes = client.request("up_echo").to_bytes();
+            client.connection.send(&bytes[..number % bytes.len()]).await;
+        }
+        _ => {}
+    }
+    client.connection.reset();
+}
+
+/// Leaves while its process is being started, or before.
+async fn leave_early(address: SocketAddr, number: usize) {
+    let mut client = Rude::open(address).await;
+    client.connection.send(client.request("up_echo").to_bytes()).await;
     tokio::time::sleep(Duration::from_millis((number % 20) as u64)).await;
-    connection.reset();
+    client.connection.reset();
 }
