@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use lyceum_kb::store::sqlite::{SqliteStore, rebuild_words};
+use lyceum_kb::store::sqlite::{SqliteStore, rebuild_words, restore};
 use lyceum_kb::store::{Filter, ListPage, Store};
 use lyceum_kb::{Code, Document, Query};
 use rusqlite::Connection;
@@ -70,6 +70,48 @@ async fn tables_that_disagree_are_reported() {
         assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
         assert_eq!(fresh.check_integrity().await.unwrap(), [problem]);
     }
+}
+
+#[tokio::test]
+async fn writes_that_a_cut_log_loses_are_reported_until_it_is_dealt_with() {
+    let (directory, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = open(&directory);
+    for n in 0..10 {
+        create(&store, &format!("d/{n}"), "text").await;
+    }
+    // What a killed process would leave.
+    let file = copy.path().join("copy.db");
+    let beside = |file: &Path, suffix| format!("{}{suffix}", file.display());
+    for suffix in ["", "-wal", ".mark"] {
+        fs::copy(beside(store.path(), suffix), beside(&file, suffix)).unwrap();
+    }
+    let log = fs::OpenOptions::new().write(true).open(beside(&file, "-wal")).unwrap();
+    log.set_len(log.metadata().unwrap().len() / 2).unwrap();
+    for again in [false, true] {
+        let cut = SqliteStore::open(&file, policy()).unwrap();
+        let [problem] = &cut.check_integrity().await.unwrap()[..] else { panic!("one problem") };
+        assert!(problem.contains("acknowledged writes are lost"), "{problem}");
+        assert!(problem.contains("to 10:"), "{problem}");
+        // Writing goes on, and does not make it forgotten.
+        create(&cut, &format!("new {again}"), "text").await;
+    }
+    fs::remove_file(beside(&file, ".lost")).unwrap();
+    let whole = SqliteStore::open(&file, policy()).unwrap();
+    assert_eq!(whole.check_integrity().await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_restored_backup_misses_nothing() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory);
+    create(&store, "a", "text").await;
+    let (file, backup) = (store.path().to_owned(), directory.path().join("backup.db"));
+    store.backup(&backup, |_| {}).await.unwrap();
+    create(&store, "b", "text").await;
+    drop(store);
+    restore(&backup, &file).unwrap();
+    let restored = SqliteStore::open(&file, policy()).unwrap();
+    assert_eq!(restored.check_integrity().await.unwrap(), [""; 0], "older on purpose");
 }
 
 /// The documents that have the word.

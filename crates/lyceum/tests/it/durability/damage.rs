@@ -14,9 +14,6 @@ use super::{database, fast_directory, proof};
 use crate::lyceum::Lyceum;
 
 const OFFSETS: usize = 200;
-const LOG_OFFSETS: usize = 100;
-const WRITES: usize = 300;
-const PAGES: usize = 40;
 
 /// Opening and reading everything takes a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,11 +45,11 @@ struct Told {
 type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// A server with documents, some of them deleted, all with a past.
-async fn server(data: &Path) -> (Lyceum, Book) {
+async fn server(data: &Path, n_pages: usize, n_writes: usize) -> (Lyceum, Book) {
     let lyceum = Lyceum::start(data, &[]).await;
     let mut line = Line::open(lyceum.address, Door::Rest).await;
-    let mut book = Book::new(0, PAGES, 6);
-    for _ in 0..WRITES {
+    let mut book = Book::new(0, n_pages, 6);
+    for _ in 0..n_writes {
         let (n, operation) = book.plan();
         let answer = line.ask(operation.tool, operation.arguments).await;
         book.acknowledge(n, &answer);
@@ -62,16 +59,17 @@ async fn server(data: &Path) -> (Lyceum, Book) {
 
 /// What a server leaves that was stopped: one file.
 async fn stopped(data: &Path) -> (Files, Book) {
-    let (mut lyceum, book) = server(data).await;
+    let (mut lyceum, book) = server(data, 40, 300).await;
     lyceum.terminate().await;
     assert_eq!(lyceum.ended().await, Some(0));
     proof::check(data, std::slice::from_ref(&book)).await;
     (files(data, &[""]), book)
 }
 
-/// What a server leaves that was killed: everything is still in the log.
+/// What a server leaves that was killed: everything is still in the log, for it wrote less than what the log is emptied
+/// for.
 async fn killed(data: &Path) -> (Files, Book) {
-    let (mut lyceum, book) = server(data).await;
+    let (mut lyceum, book) = server(data, 3, 30).await;
     lyceum.kill().await;
     let files = files(data, &["", "-wal", "-shm", ".mark"]);
     proof::check(data, std::slice::from_ref(&book)).await;
@@ -225,9 +223,9 @@ async fn release_a_damaged_log_is_seen_or_harmless() {
     let (files, book) = killed(data.path()).await;
     let truth = truth(&database(data.path()), &book).await;
     assert_eq!(check(&files, "whole", &truth).await, Verdict::Harmless);
-    let [bits, cuts] = damage(&files, "-wal", LOG_OFFSETS, &truth).await;
+    let [bits, cuts] = damage(&files, "-wal", OFFSETS, &truth).await;
     // What follows the last write are vectors, which are made again.
-    assert!(bits > LOG_OFFSETS / 2 && cuts > LOG_OFFSETS / 2, "{bits} and {cuts}");
+    assert!(bits > OFFSETS / 2 && cuts > OFFSETS / 2, "{bits} and {cuts}");
     // It is made anew from the log, and without the mark there is just one witness less.
     for suffix in ["-shm", ".mark"] {
         assert_eq!(damage(&files, suffix, 10, &truth).await, [0, 0], "{suffix}");
