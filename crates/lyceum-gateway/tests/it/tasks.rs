@@ -326,3 +326,22 @@ async fn a_client_that_cannot_be_asked_ends_the_task_that_asks() {
         assert!(is_over, "{served:?} {revision}: {task}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_task_finds_its_client_among_others_on_one_stream() {
+    for way in [Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let (peer, client) = house.client(Revision::V2025_11_25).await;
+        let (other, bystander) = house.client(Revision::V2025_11_25).await;
+        let busy = {
+            let other = other.clone();
+            tokio::spawn(async move { text(&other, "up_wait", json!({})).await })
+        };
+        counts(&peer, "1 waiting, 0 cancelled").await;
+        let id = start(&peer, "up_long_ask").await;
+        result(&peer, &id, "Hello, Ada!", &format!("{way:?}")).await;
+        assert_eq!(*client.asked.lock().unwrap(), ["elicitation/create"]);
+        assert!(bystander.asked.lock().unwrap().is_empty());
+        busy.abort();
+    }
+}

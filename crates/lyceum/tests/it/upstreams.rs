@@ -156,6 +156,36 @@ async fn the_configuration_is_read_again_and_a_bad_one_changes_nothing() {
 }
 
 #[tokio::test]
+async fn what_may_be_started_and_the_lockfile_change_without_a_restart() {
+    let setup = Setup::new();
+    setup.configure(&["one"]);
+    let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
+    let write = |head: &str| {
+        std::fs::write(setup.path("lyceum.toml"), format!("{head}\n{upstreams}")).unwrap();
+    };
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "one_greet", true).await;
+    // A lockfile that approves of nothing.
+    let lockfile = setup.path("other.lock");
+    std::fs::write(&lockfile, r#"{"version":1,"upstreams":{"one":{"tools":{},"prompts":{}}}}"#)
+        .unwrap();
+    write(&format!("lockfile = {lockfile:?}"));
+    becomes(&lyceum, "one_greet", false).await;
+    write("");
+    becomes(&lyceum, "one_greet", true).await;
+    write("[stdio]\nallowed_commands = [\"npx\"]\n");
+    for _ in 0..200 {
+        if health(&lyceum).await["one"]["status"] == "down" {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let refused = health(&lyceum).await;
+    assert_eq!(refused["one"]["status"], "down", "{refused}");
+    assert!(refused["one"]["last_error"].to_string().contains("npx"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_changed_definition_is_held_back_until_it_is_approved() {
     let setup = Setup::new();
     setup.configure(&["one"]);
