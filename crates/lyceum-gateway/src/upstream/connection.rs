@@ -120,6 +120,14 @@ impl Connection {
         }
     }
 
+    /// Tells a legacy upstream its log level again, whose session is another than before.
+    pub(crate) async fn renew_level(&self) {
+        let told = self.level.lock().await.take();
+        if let Some(level) = told {
+            self.want_level(level).await;
+        }
+    }
+
     /// Why it ended: what went wrong with what the server sent; besides that, a process has its own
     /// reasons, otherwise it is what was noticed.
     pub(crate) async fn farewell(&self, noticed: &str) -> String {

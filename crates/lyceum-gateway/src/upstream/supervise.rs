@@ -112,6 +112,7 @@ async fn attend(
     );
     let mut watching = Watching::new(upstream, connection);
     watching.renew().await;
+    let mut n_renewed = 0;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -126,6 +127,13 @@ async fn attend(
                     audience.resource_updated(upstream, uri);
                 }
                 owed.extend(list(upstream, connection, &news.lists, audience).await);
+            }
+            n = connection.peer.renewed(n_renewed) => {
+                n_renewed = n;
+                connection.renew_level().await;
+                watching.uris.clear();
+                watching.renew().await;
+                owed = list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
             }
             () = watching.hear() => watching.renew().await,
             () = upstream.watched.changed() => watching.renew().await,

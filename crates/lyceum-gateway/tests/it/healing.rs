@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lyceum_gateway::{Status, Target, UpstreamConfig};
 use lyceum_http::client::{CallOptions, Peer};
+use lyceum_server::{Call, NoArguments, tool};
 use lyceum_testkit::Server as Running;
 use lyceum_wire::{Message, Revision, RevisionSet, encode};
 use serde_json::{Value, json};
@@ -112,11 +113,13 @@ async fn a_session_the_upstream_forgot_is_opened_again() {
     let peer = modern(&house).await;
     assert_eq!(text(&peer, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
     stop(running).await;
-    // Another key, so the old session id opens nothing.
+    // Another key, so the old session id opens nothing; and another tool.
     let listener = TcpListener::bind(address).await.unwrap();
+    let server = fixture::server();
+    server.add_tool(tool("later", "New.", |_: Call, _: NoArguments| async { Ok("") }));
     let _again = tokio::spawn(serve_on(
         listener,
-        fixture::server(),
+        server,
         RevisionSet::LEGACY,
         Box::pin(std::future::pending()),
     ));
@@ -130,6 +133,11 @@ async fn a_session_the_upstream_forgot_is_opened_again() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(said, "x");
+    let start = Instant::now();
+    while !peer.list_tools().await.unwrap().iter().any(|tool| tool.name == "up_later") {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", house.gateway.health());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// An upstream that counts the calls of each tool and hangs up instead of answering the first.

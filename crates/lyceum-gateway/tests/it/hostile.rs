@@ -70,7 +70,7 @@ async fn a_process_that_floods_its_output_is_killed_and_started_again() {
         assert_eq!(outcome(&peer, "up_behave").await, (false, "behaved".to_owned()));
         assert_eq!(children(), 1, "{tool}");
         assert_eq!(text(&peer, "good_echo", json!({"text": "on"})).await.unwrap(), "on");
-        let grown = peak_kb() - before;
+        let grown = peak_kb().saturating_sub(before);
         assert!(grown <= CAP_KB, "{tool}: {grown} KiB");
         house.gateway.close().await;
         assert_eq!(children(), 0, "{tool}");
@@ -90,7 +90,7 @@ async fn a_process_that_floods_from_the_start_stays_down() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(children() <= 1);
-    let grown = peak_kb() - before;
+    let grown = peak_kb().saturating_sub(before);
     assert!(grown <= CAP_KB, "{grown} KiB");
     house.gateway.close().await;
     assert_eq!(children(), 0);
@@ -114,7 +114,7 @@ async fn a_process_that_floods_its_errors_or_the_news_is_held_up_and_goes_on() {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let grown = peak_kb() - before;
+        let grown = peak_kb().saturating_sub(before);
         assert!(grown <= CAP_KB, "{tool}: {grown} KiB");
         let start = Instant::now();
         house.gateway.close().await;
@@ -169,7 +169,7 @@ async fn answers_without_an_end_are_given_up_at_the_limit() {
         assert!(said.contains(expected), "{name}: {said}");
         // Besides the limit, what the kernel holds on the way.
         assert!(n_taken < 40 << 20, "{name}: {n_taken} bytes");
-        let grown = peak_kb() - before;
+        let grown = peak_kb().saturating_sub(before);
         assert!(grown <= CAP_KB, "{name}: {grown} KiB");
     }
 }
@@ -186,7 +186,7 @@ async fn answers_that_say_nothing_for_ever_are_given_up_in_time() {
         let (said, _) = swallowed(&head, piece.as_bytes()).await;
         assert!(said.contains("did not answer within 3s"), "{name}: {said}");
         assert!(start.elapsed() < Duration::from_secs(15), "{name}: {:?}", start.elapsed());
-        let grown = peak_kb() - before;
+        let grown = peak_kb().saturating_sub(before);
         assert!(grown <= CAP_KB, "{name}: {grown} KiB");
     }
 }
@@ -217,7 +217,7 @@ async fn a_standing_stream_without_an_end_costs_only_itself() {
             says_why(&house, "larger than 16777216 bytes").await;
         }
         assert_eq!(text(&peer, "good_echo", json!({"text": "on"})).await.unwrap(), "on");
-        let grown = peak_kb() - before;
+        let grown = peak_kb().saturating_sub(before);
         assert!(grown <= CAP_KB, "{is_http}: {grown} KiB");
         house.gateway.close().await;
     }
@@ -240,7 +240,7 @@ async fn compressed_answers_are_refused_unread() {
                 "{kind}: {said}"
             );
             assert!(n_taken < 12 << 20, "{coding} {kind}: {n_taken} bytes");
-            let grown = peak_kb() - before;
+            let grown = peak_kb().saturating_sub(before);
             assert!(grown <= CAP_KB, "{coding} {kind}: {grown} KiB");
         }
     }

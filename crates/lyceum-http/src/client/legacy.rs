@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use lyceum_wire::{Revision, encode};
+use tokio::sync::watch;
 
 use super::call::Call;
 use super::core::Core;
@@ -38,6 +39,8 @@ pub(crate) struct Legacy {
     /// None once it is closed.
     session: Mutex<Option<Arc<Session>>>,
     renewing: tokio::sync::Mutex<()>,
+    /// How often it was opened again.
+    n_renewed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -88,8 +91,12 @@ impl Legacy {
     }
 
     fn new(core: &Arc<Core>, session: Session) -> Legacy {
-        let session = Mutex::new(Some(Arc::new(session)));
-        Legacy { core: Arc::clone(core), session, renewing: tokio::sync::Mutex::default() }
+        Legacy {
+            core: Arc::clone(core),
+            session: Mutex::new(Some(Arc::new(session))),
+            renewing: tokio::sync::Mutex::default(),
+            n_renewed: watch::Sender::new(0),
+        }
     }
 
     pub(crate) async fn call(
@@ -152,6 +159,13 @@ impl Legacy {
         }
     }
 
+    /// Waits until the session was opened again more than `n` times; says how often.
+    pub(crate) async fn renewed(&self, n: u64) -> u64 {
+        let mut renewed = self.n_renewed.subscribe();
+        // The sender is ours, so this cannot fail.
+        renewed.wait_for(|renewed| *renewed > n).await.map_or(n, |renewed| *renewed)
+    }
+
     pub(crate) async fn close(&self) {
         let session = self.lock().take();
         match session.as_deref() {
@@ -176,6 +190,7 @@ impl Legacy {
             return Err(ClientError::Closed);
         }
         *session = Some(Arc::clone(&fresh));
+        self.n_renewed.send_modify(|n| *n += 1);
         Ok(fresh)
     }
 

@@ -191,6 +191,16 @@ impl Peer {
         }
     }
 
+    /// Waits until the session of a legacy server was opened again more than `n` times, because the
+    /// server had forgotten it, and says how often it was. Subscriptions and the log level are
+    /// forgotten with it, and what the server offers may be something else.
+    pub async fn renewed(&self, n: u64) -> u64 {
+        match &self.0.wire {
+            Wire::Modern(_) => std::future::pending().await,
+            Wire::Legacy(legacy) => legacy.renewed(n).await,
+        }
+    }
+
     /// Ends the session of a legacy server, or the connection over lines; otherwise there is nothing
     /// to end. Calls of other clones fail from then on. A peer that is merely dropped leaves its
     /// session to expire.
