@@ -44,7 +44,17 @@ impl Lyceum {
 
     /// Starts a server that logs everything there is to log, to `log`.
     pub(crate) async fn start_tracing(data: &Path, flags: &[&str], log: &Path) -> Self {
-        let mut command = command(&["serve", "--log", "trace"]);
+        Self::start_logging("trace", data, flags, log).await
+    }
+
+    /// Starts a server that logs to `log`.
+    pub(crate) async fn start_logging(
+        level: &str,
+        data: &Path,
+        flags: &[&str],
+        log: &Path,
+    ) -> Self {
+        let mut command = command(&["serve", "--log", level]);
         command.args(flags).stderr(std::fs::File::create(log).unwrap());
         Self::spawn(command, data).await
     }
@@ -93,8 +103,17 @@ impl Lyceum {
 
     /// Sends SIGTERM.
     pub(crate) async fn terminate(&self) {
+        self.signal("-TERM").await;
+    }
+
+    /// Sends SIGHUP.
+    pub(crate) async fn hang_up(&self) {
+        self.signal("-HUP").await;
+    }
+
+    async fn signal(&self, signal: &str) {
         let pid = self.child.id().expect("it runs").to_string();
-        assert!(Command::new("kill").arg(pid).status().await.unwrap().success());
+        assert!(Command::new("kill").args([signal, &pid]).status().await.unwrap().success());
     }
 
     /// Sends SIGKILL and waits until the process is gone.

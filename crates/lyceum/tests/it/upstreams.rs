@@ -1,5 +1,7 @@
 //! Other servers behind the binary: configured, reloaded, locked, explained.
 
+mod reload;
+
 use std::path::{Path, PathBuf};
 
 use lyceum_testkit::Request;
@@ -60,7 +62,13 @@ impl Setup {
             )
         };
         let text: String = names.iter().map(entry).collect();
-        std::fs::write(self.path("lyceum.toml"), text).unwrap();
+        self.write(&text);
+    }
+
+    /// Puts another configuration in place, whole.
+    fn write(&self, text: &str) {
+        std::fs::write(self.path("lyceum.toml.new"), text).unwrap();
+        std::fs::rename(self.path("lyceum.toml.new"), self.path("lyceum.toml")).unwrap();
     }
 
     fn flags(&self) -> [String; 2] {
@@ -145,7 +153,7 @@ async fn the_configuration_is_read_again_and_a_bad_one_changes_nothing() {
     setup.configure(&["one"]);
     let lyceum = setup.start().await;
     becomes(&lyceum, "one_greet", true).await;
-    std::fs::write(setup.path("lyceum.toml"), "[[upstream]]\nname = \"Bad\"\n").unwrap();
+    setup.write("[[upstream]]\nname = \"Bad\"\n");
     sleep(Duration::from_millis(1500)).await;
     assert!(tools(&lyceum).await.iter().any(|name| name == "one_greet"));
     setup.configure(&["one", "two"]);
@@ -245,7 +253,7 @@ async fn upstreams_are_listed_and_names_explained() {
 async fn an_upstream_that_cannot_start_says_why() {
     let setup = Setup::new();
     let text = "[stdio]\nallowed_commands = [\"npx\"]\n[[upstream]]\nname = \"bad\"\ncommand = [\"/bin/sh\"]\n";
-    std::fs::write(setup.path("lyceum.toml"), text).unwrap();
+    setup.write(text);
     let (code, told) = setup.upstreams(&[]).await;
     assert_eq!(code, Some(1));
     assert!(told.contains("\"/bin/sh\" is not allowed; allowed are: npx"), "{told}");

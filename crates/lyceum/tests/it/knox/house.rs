@@ -54,8 +54,13 @@ pub(crate) fn at(name: &str, url: &str) -> String {
 impl Upstream {
     /// Starts the script as an HTTP server: `plain`, `sse` or `custom`.
     pub(crate) async fn start(mode: &str) -> Self {
+        Self::start_at(mode, 0).await
+    }
+
+    /// The same at a port that was another's.
+    pub(crate) async fn start_at(mode: &str, port: u16) -> Self {
         let mut child = Command::new(python().await)
-            .args([SCRIPT, mode])
+            .args([SCRIPT, mode, &port.to_string()])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -122,6 +127,19 @@ impl House {
         let answer = self.ask("tools/call", json!({ "name": tool })).await;
         let text = answer["result"]["content"][0]["text"].as_str();
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| panic!("{answer}"))
+    }
+
+    /// The same, once the tool can be reached again.
+    pub(crate) async fn told_again(&self, tool: &str) -> Value {
+        let start = Instant::now();
+        loop {
+            let answer = self.ask("tools/call", json!({ "name": tool })).await;
+            if answer["result"]["isError"] != true {
+                return self.told(tool).await;
+            }
+            assert!(start.elapsed() < PATIENCE, "{answer}");
+            sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Opens a stream; returns its head, its events and its id.

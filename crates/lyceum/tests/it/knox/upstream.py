@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SEEN = {"client": None, "methods": [], "headers": {}, "pid": os.getpid()}
 STREAMS = []
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
-PAGES = [["echo", "add@numbers"], ["who", "fail", "die"]]
+STREAMING = sys.argv[1] in ("sse", "custom")
+PAGES = [["echo", "add@numbers"], ["who", "fail", "die"] + ["drop"] * STREAMING]
 
 
 def tool(name):
@@ -29,6 +30,11 @@ def call(params):
         return text(SEEN)
     if name == "die":
         os._exit(1)
+    if name == "drop":
+        # Ends every stream there is, this caller's included; the process goes on.
+        while STREAMS:
+            STREAMS.pop().put(None)
+        return None
     if name == "fail":
         raise ValueError("it failed")
     return text({"tool": name, "arguments": arguments})
@@ -105,8 +111,8 @@ class Handler(BaseHTTPRequestHandler):
         self.event("hello", "an event nobody knows")
         if mode == "sse":
             self.event("endpoint", "/inbox")
-        while True:
-            self.event("message", json.dumps(mine.get()))
+        while message := mine.get():
+            self.event("message", json.dumps(message))
 
     def event(self, name, data):
         self.wfile.write(f"event: {name}\ndata: {data}\n\n".encode())
@@ -130,13 +136,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(202)
         self.send_header("Content-Length", "0")
         self.end_headers()
-        if reply:
+        if reply and STREAMS:
             STREAMS[-1].put(reply)
 
 
 if sys.argv[1] == "stdio":
     stdio()
 else:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    # One that comes back is where it was.
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     print(server.server_port, flush=True)
     server.serve_forever()

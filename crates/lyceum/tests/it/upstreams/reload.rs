@@ -1,0 +1,97 @@
+//! The configuration changes again and again while calls are made (reliability row G7).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use lyceum_testkit::{Connection, Request};
+use serde_json::json;
+use tokio::time::{Duration, Instant, sleep};
+
+use super::{Setup, becomes, tools};
+use crate::lyceum::Lyceum;
+
+/// Configurations nobody can use, for one reason or another.
+const BAD: [&str; 5] = [
+    "[[upstream]]\nname = \"Bad\"\n",
+    "[[upstream]\n",
+    "[[upstream]]\nname = \"two\"\nurl = \"ftp://h\"\n",
+    "[[upstream]]\nname = \"two\"\nurl = \"http://h\"\nnonsense = 1\n",
+    "\u{0}\u{ff}",
+];
+
+/// Somebody who calls one tool all the time.
+async fn caller(address: std::net::SocketAddr, modern: bool, done: Arc<AtomicBool>) -> usize {
+    let mut connection = Connection::open(address).await;
+    let call = json!({ "name": "one_greet", "arguments": {} });
+    let mut n_calls = 0;
+    while !done.load(Ordering::Relaxed) {
+        let request = match modern {
+            true => Request::modern("/mcp", n_calls, "tools/call", call.clone()),
+            false => Request::legacy("/mcp", n_calls, "tools/call", call.clone()),
+        };
+        let answer = connection.call(&request).await.json();
+        assert_eq!(answer["result"]["content"][0]["text"], "hello", "call {n_calls}: {answer}");
+        n_calls += 1;
+    }
+    n_calls
+}
+
+/// How often the log says that a configuration was refused, or read.
+fn said(log: &Path, what: &str) -> usize {
+    std::fs::read_to_string(log).unwrap_or_default().matches(what).count()
+}
+
+async fn until(log: &Path, what: &str, times: usize) {
+    let start = Instant::now();
+    while said(log, what) < times {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what:?} was not said {times} times");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn release_a_hundred_reloads_cost_no_call() {
+    const RELOADS: usize = if cfg!(debug_assertions) { 20 } else { 100 };
+    let setup = Setup::new();
+    setup.configure(&["one"]);
+    let log = setup.path("log");
+    let [flag, file] = setup.flags();
+    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
+    becomes(&lyceum, "one_greet", true).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = [true, false, true, false]
+        .map(|modern| tokio::spawn(caller(lyceum.address, modern, Arc::clone(&done))))
+        .into_iter()
+        .collect();
+    let (n_refused, n_read) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut shown = vec!["one"];
+    for round in 0..RELOADS {
+        let is_bad = round % 2 == 0;
+        if is_bad {
+            setup.write(BAD[round / 2 % BAD.len()]);
+        } else {
+            shown = if round % 4 == 1 { vec!["one", "two"] } else { vec!["one"] };
+            setup.configure(&shown);
+        }
+        lyceum.hang_up().await;
+        match is_bad {
+            true => {
+                until(&log, "the old one counts", n_refused.fetch_add(1, Ordering::Relaxed) + 1)
+                    .await
+            }
+            false => {
+                until(&log, "was read again", n_read.fetch_add(1, Ordering::Relaxed) + 1).await
+            }
+        }
+        // What was there before a bad one is there after it.
+        becomes(&lyceum, "two_greet", shown.contains(&"two")).await;
+        assert!(tools(&lyceum).await.iter().any(|name| name == "one_greet"), "round {round}");
+    }
+    done.store(true, Ordering::Relaxed);
+    let mut n_calls = 0;
+    for caller in callers {
+        n_calls += caller.await.unwrap();
+    }
+    assert!(n_calls > RELOADS, "{n_calls} calls were made meanwhile");
+}
