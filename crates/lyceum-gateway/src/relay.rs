@@ -142,7 +142,7 @@ impl<'a> Relay<'a> {
             Era::Legacy => State::Fresh,
         };
         if let State::Held(id) = state {
-            return self.resume(id, request, cx).await;
+            return Box::pin(self.resume(id, request, cx)).await;
         }
         if let Subject::Completion(upstream, ..) = &self.subject
             && !self.completes(upstream, cx).await

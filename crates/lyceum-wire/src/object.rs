@@ -4,24 +4,22 @@
 //! nobody asked about.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::encode::write_str;
+use crate::scan::{Malformed, Scanner};
 
 /// Members for which room is made at first: most objects have no more.
 const FEW: usize = 8;
 
 /// The members of an object, values as raw JSON.
 #[derive(Debug, Default)]
-pub struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
+pub struct Object<'a>(Members<'a>);
 
-/// The name of a member; a copy only if it has escapes.
-#[derive(Debug)]
-struct Name<'a>(Cow<'a, str>);
+/// Names and values; a name is a copy only if it has escapes.
+type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 impl<'a> Object<'a> {
     /// Reads an object; no bytes at all count as an empty one.
@@ -29,12 +27,18 @@ impl<'a> Object<'a> {
         if raw.is_empty() {
             return Ok(Object::default());
         }
-        serde_json::from_slice(raw).map_err(|error| error.to_string())
+        let members = members(raw).map_err(|malformed| malformed.message().to_owned())?;
+        let members = members.ok_or("it is not a JSON object")?;
+        // Two values under one name would mean different things to different readers.
+        match repeated(&members) {
+            Some(name) => Err(format!("\"{name}\" appears twice")),
+            None => Ok(Object(members)),
+        }
     }
 
     /// A member's raw JSON.
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(member, _)| member.0 == name).map(|(_, value)| value.get())
+        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
     }
 
     /// A member that is a string.
@@ -44,64 +48,38 @@ impl<'a> Object<'a> {
 
     /// The members in their order: names, and values as raw JSON.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, value)| (&*name.0, value.get()))
+        self.0.iter().map(|(name, value)| (&**name, *value))
     }
 }
 
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut members: Vec<(Name<'de>, &'de RawValue)> = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    if members.is_empty() {
-                        members.reserve(FEW);
-                    }
-                    members.push(member);
-                }
-                // Two values under one name would mean different things to different readers.
-                match repeated(&members) {
-                    Some(name) => Err(A::Error::custom(format!("\"{name}\" appears twice"))),
-                    None => Ok(Object(members)),
-                }
-            }
-        }
-        deserializer.deserialize_map(Members)
+/// The members of the object that these bytes are; None if they are another value.
+fn members(raw: &[u8]) -> Result<Option<Members<'_>>, Malformed> {
+    let text = std::str::from_utf8(raw).map_err(|_| Malformed::Utf8)?;
+    let mut scanner = Scanner::new(raw)?;
+    if scanner.ahead() != b'{' {
+        scanner.skip()?;
+        return scanner.end().map(|()| None);
     }
-}
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
+    let mut members = Vec::new();
+    scanner.members(|scanner, name| {
+        if members.is_empty() {
+            members.reserve(FEW);
         }
-        deserializer.deserialize_str(Text)
-    }
+        let name = match name.escaped {
+            true => scanner.text(name),
+            false => Cow::Borrowed(&text[name.span.range()]),
+        };
+        let (_, value) = scanner.token()?;
+        members.push((name, &text[value.range()]));
+        Ok(())
+    })?;
+    scanner.end()?;
+    Ok(Some(members))
 }
 
 /// A name that two members share.
-fn repeated<'a>(members: &'a [(Name<'_>, &RawValue)]) -> Option<&'a str> {
-    let name = |(name, _): &'a (Name<'_>, &RawValue)| -> &'a str { &name.0 };
+fn repeated<'a>(members: &'a [(Cow<'_, str>, &str)]) -> Option<&'a str> {
+    let name = |(name, _): &'a (Cow<'_, str>, &str)| -> &'a str { name };
     if members.len() <= FEW {
         let mut pairs = members.iter().enumerate();
         let seen = |(at, member)| members[..at].iter().any(|other| name(other) == name(member));

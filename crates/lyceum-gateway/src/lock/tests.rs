@@ -175,7 +175,7 @@ fn files_come_back_and_damaged_ones_are_refused() {
         (text.replace("\"read\": {", "\"other\": {"), "it defines something else"),
         (text.replace("\"version\": 1", "\"version\": 2"), "not of version 1"),
         (text.replace("\"prompts\"", "\"x\""), "prompts must be an object"),
-        (text[..50].to_owned(), "EOF"),
+        (text[..50].to_owned(), "the JSON ends too early"),
     ];
     for (text, expected) in rows {
         std::fs::write(&path, text).unwrap();

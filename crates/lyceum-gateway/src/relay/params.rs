@@ -46,14 +46,10 @@ pub(crate) fn passed_on(
 ) -> Result<Bytes, RpcError> {
     let raw = params.raw().unwrap_or_default();
     let members = read(&raw)?;
-    let mut out = Writer::new();
+    let mut out = Writer::with_capacity(raw.len() + passing.name().len());
     for (name, value) in members.iter() {
         match (name, passing) {
-            ("_meta", _) => {
-                if let Some(meta) = passed_on_meta(value)? {
-                    out.raw("_meta", meta);
-                }
-            }
+            ("_meta", _) => pass_on_meta(&mut out, value)?,
             (_, Passing::Member(member, own)) if name == *member => out.text(member, own),
             ("ref", Passing::Reference(member, own)) => {
                 out.raw("ref", replaced(value, member, own)?);
@@ -87,20 +83,24 @@ pub(crate) fn with_member(object: &Bytes, name: &str, value: &[u8]) -> Bytes {
     out.finish()
 }
 
-/// `_meta` for the next hop; None if nothing is left. The progress token is remade there, too.
-fn passed_on_meta(raw: &str) -> Result<Option<Bytes>, RpcError> {
+/// Writes `_meta` for the next hop, if anything is left of it. The progress token is remade there, too.
+fn pass_on_meta(out: &mut Writer, raw: &str) -> Result<(), RpcError> {
     let meta = read(raw.as_bytes())?;
-    let kept = |name: &str| !name.starts_with(HOP_PREFIX) && name != "progressToken";
-    let mut out = Writer::new();
-    let mut is_empty = true;
-    for (name, value) in meta.iter().filter(|(name, _)| kept(name)) {
+    let is_kept =
+        |(name, _): &(&str, &str)| !name.starts_with(HOP_PREFIX) && *name != "progressToken";
+    for (name, _) in meta.iter().filter(is_kept) {
         refuse_imitation(name, &["progressToken"])?;
         let start = name.char_indices().nth(HOP_PREFIX.len()).map_or(name.len(), |(at, _)| at);
         refuse_imitation(&name[..start], &[HOP_PREFIX])?;
-        out.raw(name, value);
-        is_empty = false;
     }
-    Ok((!is_empty).then(|| out.finish()))
+    if meta.iter().any(|member| is_kept(&member)) {
+        out.object("_meta", |out| {
+            for (name, value) in meta.iter().filter(is_kept) {
+                out.raw(name, value);
+            }
+        });
+    }
+    Ok(())
 }
 
 fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
@@ -118,7 +118,11 @@ fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
 
 /// Refuses a name that is none of `known` but looks like one to careless readers.
 fn refuse_imitation(name: &str, known: &[&str]) -> Result<(), RpcError> {
-    let is_like = |known: &&&str| name != **known && resembles(name, known);
+    // Of those that are known none looks like another.
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let is_like = |known: &&&str| resembles(name, known);
     match known.iter().find(is_like) {
         None => Ok(()),
         Some(known) => Err(RpcError::invalid_params(format!(

@@ -9,6 +9,8 @@ use crate::names::UriPrefix;
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The cache hints of a result whose server gave none.
 const NOT_CACHED: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
+/// Bytes that the names of what is added to a result may take, and its short values.
+const NAMES: usize = 128;
 /// Members that only modern results have.
 const MODERN_ONLY: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
@@ -31,7 +33,7 @@ pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
         return result.clone();
     }
     let Ok(members) = Object::parse(result) else { return result.clone() };
-    let mut out = Writer::new();
+    let mut out = Writer::with_capacity(result.len() + shape.info.len() + NAMES);
     let completed = shape.client == Era::Modern && members.get("resultType").is_none();
     if completed {
         out.raw("resultType", "\"complete\"");
@@ -89,20 +91,18 @@ pub(crate) fn input_required(requests: &[(String, Bytes)], state: &str, info: &[
 /// `_meta` without what belongs to the upstream's hop, and with our name for modern clients.
 fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
     let members = raw.and_then(|raw| Object::parse(raw.as_bytes()).ok()).unwrap_or_default();
-    let kept = members.iter().filter(|(name, _)| !name.starts_with(HOP_PREFIX));
-    let mut meta = Writer::new();
-    let mut is_empty = true;
-    for (name, value) in kept {
-        meta.raw(name, value);
-        is_empty = false;
+    let kept = |name: &str| !name.starts_with(HOP_PREFIX);
+    if shape.client == Era::Legacy && !members.iter().any(|(name, _)| kept(name)) {
+        return;
     }
-    if shape.client == Era::Modern {
-        meta.raw(SERVER_INFO, shape.info);
-        is_empty = false;
-    }
-    if !is_empty {
-        out.raw("_meta", meta.finish());
-    }
+    out.object("_meta", |out| {
+        for (name, value) in members.iter().filter(|(name, _)| kept(name)) {
+            out.raw(name, value);
+        }
+        if shape.client == Era::Modern {
+            out.raw(SERVER_INFO, shape.info);
+        }
+    });
 }
 
 /// An array of contents, content blocks or messages, with public URIs where there are any.

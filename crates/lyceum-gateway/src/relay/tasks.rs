@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_http::{Context, Purpose};
 use lyceum_wire::{Era, Member, Object, Request, Writer};
+use memchr::memmem;
 
 use super::params::with_member;
 use super::result::{Shape, passed_back};
@@ -93,9 +94,7 @@ pub(crate) fn task_id(id: &str) -> Bytes {
 /// era, `taskId` in it.
 pub(crate) fn id_in(result: &Bytes) -> Option<String> {
     // Most results are not about tasks, and looking is cheaper than reading.
-    if !contains(result, b"\"taskId\"") {
-        return None;
-    }
+    memmem::find(result, b"\"taskId\"")?;
     let members = Object::parse(result).ok()?;
     let task =
         members.get("task").and_then(|task| Object::parse(task.as_bytes()).ok()?.text("taskId"));
@@ -186,10 +185,6 @@ pub(crate) fn renamed(result: &Bytes, public: &str) -> Bytes {
         }
     }
     out.finish()
-}
-
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
 }
 
 #[cfg(test)]

@@ -82,7 +82,8 @@ impl OwnConnections {
             limit: self.max,
         })?;
         let opened = slot.get_or_try_init(|| async {
-            let dialled = upstream.dial(capabilities).await;
+            // Boxed, because it is rare and would make every call larger.
+            let dialled = Box::pin(upstream.dial(capabilities)).await;
             dialled.map(Arc::new).map_err(|error| describe(&error))
         });
         opened.await.cloned().map_err(|reason| {

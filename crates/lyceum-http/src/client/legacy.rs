@@ -11,6 +11,7 @@ mod standing;
 mod stdio;
 mod streamable;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -70,7 +71,7 @@ impl Legacy {
     /// Over Streamable HTTP.
     pub(crate) async fn streamable(remote: &Arc<Remote>) -> Result<Legacy, NoSession> {
         let opening = Silence::new(remote.core.limits.silence);
-        let opened = opening.watch(async { Ok(Streamable::open(remote).await) }).await?;
+        let opened = opening.watch(pin!(async { Ok(Streamable::open(remote).await) })).await?;
         Ok(Legacy::new(&remote.core, Session::Streamable(opened?)))
     }
 
@@ -109,14 +110,18 @@ impl Legacy {
         let attempts = async {
             let session = self.session()?;
             match session.call(&call).await {
-                Err(Failure::Gone) => {
-                    let session = self.renew(&session).await?;
-                    Ok(session.call(&call).await?)
-                }
+                // Boxed, because it is rare and would make every call larger.
+                Err(Failure::Gone) => Box::pin(self.call_again(&session, &call)).await,
                 ended => Ok(ended?),
             }
         };
-        call.silence.watch(attempts).await
+        call.silence.watch(pin!(attempts)).await
+    }
+
+    /// Makes a call in a session in place of one that is gone.
+    async fn call_again(&self, gone: &Arc<Session>, call: &Call<'_>) -> Result<Bytes, ClientError> {
+        let session = self.renew(gone).await?;
+        Ok(session.call(call).await?)
     }
 
     pub(crate) async fn notify(&self, method: &str, params: &[u8]) -> Result<(), ClientError> {
@@ -124,7 +129,7 @@ impl Legacy {
         let body = encode::notification(method, params);
         let session = self.session()?;
         let silence = Silence::new(self.core.limits.silence);
-        silence.watch(session.tell(body)).await
+        silence.watch(pin!(session.tell(body))).await
     }
 
     /// The revision in use, and what the server answered to `initialize`; None once it is closed.

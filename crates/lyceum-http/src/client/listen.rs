@@ -1,5 +1,7 @@
 //! [`Subscription`]: the stream of a `subscriptions/listen` (2026-07-28).
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use lyceum_wire::{Id, Message, Writer};
 
@@ -37,7 +39,7 @@ impl Subscription {
         params.raw("notifications", filter);
         let (params, options) = (params.finish(), CallOptions::new());
         let call = Call::new(modern.core(), "subscriptions/listen", &params, &options)?;
-        call.silence.watch(Subscription::begin(modern, &call)).await
+        call.silence.watch(pin!(Subscription::begin(modern, &call))).await
     }
 
     async fn begin(modern: &Modern, call: &Call<'_>) -> Result<Subscription, ClientError> {

@@ -2,6 +2,7 @@
 //! alone and says everything about itself; to drop a call is to cancel it.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -81,7 +82,7 @@ impl Modern {
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
         let call = Call::new(&self.core, method, params, options)?;
-        call.silence.watch(self.rounds(&call)).await
+        call.silence.watch(pin!(self.rounds(&call))).await
     }
 
     /// All tools that may be called.

@@ -1,6 +1,7 @@
 //! [`HttpSse`]: the transport of 2024-11-05. One stream brings everything; messages are posted to
 //! the endpoint that the stream names first, or to a fixed place.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,11 +57,11 @@ impl HttpSse {
     pub(crate) async fn open(remote: &Arc<Remote>, places: Places) -> Result<HttpSse, ClientError> {
         let core = &remote.core;
         let opening = Silence::new(core.limits.probe);
-        let stream = opening.watch(Stream::open(remote, places)).await?;
+        let stream = opening.watch(pin!(Stream::open(remote, places))).await?;
         let params = handshake::params(core)?;
         let options = CallOptions::new();
         let hello = Call::new(core, handshake::METHOD, &params, &options)?;
-        let raw = hello.silence.watch(async { Ok(stream.call(&hello).await?) }).await?;
+        let raw = hello.silence.watch(pin!(async { Ok(stream.call(&hello).await?) })).await?;
         let revision = handshake::accept(core, &raw)?;
         stream.link.tell(handshake::initialized()).await?;
         Ok(HttpSse { stream, places, greeting: Greeting { revision, raw } })
@@ -211,7 +212,7 @@ async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Message>, C
             continue;
         }
         let fetching = Silence::new(link.remote.core.limits.probe);
-        match fetching.watch(link.fetch(&event.data)).await {
+        match fetching.watch(pin!(link.fetch(&event.data))).await {
             Ok(body) => messages.read(&body)?,
             Err(error) => tracing::warn!(%error, "could not fetch a message of the server"),
         }

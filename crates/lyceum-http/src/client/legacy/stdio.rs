@@ -1,5 +1,6 @@
 //! [`Stdio`]: a session over lines. It is the connection itself, and ends with it.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,7 +30,7 @@ impl Stdio {
         let params = handshake::params(core)?;
         let options = CallOptions::new();
         let hello = Call::new(core, handshake::METHOD, &params, &options)?;
-        let raw = hello.silence.watch(call(&connection.line, &hello)).await?;
+        let raw = hello.silence.watch(pin!(call(&connection.line, &hello))).await?;
         let revision = handshake::accept(core, &raw)?;
         connection.line.tell(handshake::initialized()).await?;
         Ok(Stdio { connection, greeting: Greeting { revision, raw } })
