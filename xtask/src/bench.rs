@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: builds our program, our example server and the benchmark's own workspace, then
-//! measures.
+//! `cargo xtask bench`: builds our program, our example server and the benchmark's own workspace,
+//! installs the gateways ours is compared with, then measures.
 //!
-//! Only builds and starts; what is measured, and every flag, is in `bench/harness`.
+//! Only builds, installs and starts; what is measured, and every flag, is in `bench/harness`.
+
+mod peers;
 
 use std::process::Command;
 
@@ -12,7 +14,7 @@ use crate::workspace::Workspace;
 
 /// The packages of the benchmark's workspace, each built by itself: built together they would share
 /// features, and bare hyper would be compiled with what rmcp asks for.
-const PACKAGES: [&str; 3] = ["limits", "rmcp-server", HARNESS];
+const PACKAGES: [&str; 4] = ["limits", "rmcp-server", "upstream", HARNESS];
 const HARNESS: &str = "lyceum-bench";
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -20,22 +22,33 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     // The directories are spelled out so that the harness finds what was built.
     let build = ["build", "--release", "--locked", "--target-dir"];
     let (example, program) = (["lyceum-server", "--example", "everything"], ["lyceum"]);
-    let products: &[&[&str]] = if only_kb(args) { &[&program] } else { &[&example, &program] };
+    let products: &[&[&str]] =
+        if only(args, &["kb", "gateway"]) { &[&program] } else { &[&example, &program] };
     for product in products {
         process::run(workspace.cargo(build).args(["target", "--package"]).args(*product))?;
     }
-    // The knowledge base is compared with nothing.
-    for package in PACKAGES.into_iter().filter(|package| *package == HARNESS || !only_kb(args)) {
+    for package in PACKAGES.into_iter().filter(|package| needs(args, package)) {
         let peer = ["bench/target", "--manifest-path", "bench/Cargo.toml", "--package", package];
         process::run(workspace.cargo(build).args(peer))?;
     }
     let harness = workspace.root().join("bench/target/release/lyceum-bench");
-    process::run(Command::new(harness).args(args).current_dir(workspace.root()))
+    let peers = peers::install(&workspace, &harness, args);
+    process::run(Command::new(harness).args(args).args(peers).current_dir(workspace.root()))
 }
 
-/// Whether nothing but the knowledge base is measured.
-fn only_kb(args: &[String]) -> bool {
-    let mut parts =
-        args.windows(2).filter(|pair| pair[0] == "--part").map(|pair| &pair[1]).peekable();
-    parts.peek().is_some() && parts.all(|part| part == "kb")
+/// Whether a run with these arguments starts anything of this package.
+fn needs(args: &[String], package: &str) -> bool {
+    match package {
+        HARNESS => true,
+        // The knowledge base is compared with nothing, and the gateway with no server but bare hyper.
+        "rmcp-server" => !only(args, &["kb", "gateway"]),
+        _ => !only(args, &["kb"]),
+    }
+}
+
+/// Whether nothing but some of these parts is measured.
+fn only(args: &[String], parts: &[&str]) -> bool {
+    let mut asked =
+        args.windows(2).filter(|pair| pair[0] == "--part").map(|pair| pair[1].as_str()).peekable();
+    asked.peek().is_some() && asked.all(|part| parts.contains(&part))
 }

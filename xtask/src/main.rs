@@ -34,7 +34,8 @@ usage: cargo xtask COMMAND
   test [--list] [--only STEP]... [--skip STEP]...
                     set up what is missing, then run every check
   fuzz [SECONDS]    run every fuzz target side by side, for a minute unless told
-  bench [--help]    measure our server against bare hyper, axum and rmcp, and the knowledge base
+  bench [--help]    measure our server against bare hyper, axum and rmcp, the gateway beside others,
+                    and the knowledge base
 ";
 
 fn main() -> ExitCode {

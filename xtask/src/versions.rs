@@ -25,3 +25,11 @@ pub(crate) const PYTHON_SDK_2: &str = "2.3.0";
 
 /// A server of other people, npm package `@modelcontextprotocol/server-everything`.
 pub(crate) const REFERENCE_SERVER: &str = "2026.8.31";
+
+/// A gateway ours is measured beside, crate `mcp-proxy`.
+pub(crate) const MCP_PROXY: &str = "0.6.0";
+
+/// Another one, PyPI package `fastmcp`, and what its HTTP server is fast with.
+pub(crate) const FASTMCP: &str = "4.1.2";
+pub(crate) const UVLOOP: &str = "0.22.1";
+pub(crate) const HTTPTOOLS: &str = "0.7.1";

@@ -13,6 +13,21 @@ pub(crate) enum Program {
     RmcpStateful,
     /// Our example server.
     Ours,
+    /// Something in front of a cheap server that speaks this era.
+    Front(Front, Era),
+}
+
+/// What passes requests on to another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// Our gateway.
+    Lyceum,
+    /// The `mcp-proxy` crate.
+    McpProxy,
+    /// FastMCP's proxy.
+    FastMcp,
+    /// nginx, which knows nothing of MCP.
+    Nginx,
 }
 
 /// Which kind of client a request comes from.
@@ -37,6 +52,8 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) program: Program,
     pub(crate) path: &'static str,
+    /// What the echo is called there.
+    pub(crate) tool: &'static str,
     pub(crate) era: Era,
     pub(crate) session: bool,
     pub(crate) accept: &'static str,
@@ -58,7 +75,7 @@ pub(crate) struct Budget {
     /// Of bare hyper answering the same request in the same shape.
     pub(crate) cpu_ratio: f64,
     pub(crate) instructions: Option<f64>,
-    pub(crate) syscalls: f64,
+    pub(crate) syscalls: Option<f64>,
 }
 
 /// The most one of our idle sessions with a stream may keep resident, in KiB.
@@ -91,6 +108,19 @@ pub(crate) static CASES: &[Case] = &[
     case("ours-modern-sse", Program::Ours, Era::Modern, EVENTS, Shape::Sse),
 ];
 
+/// The same request through something that passes it on, in front of a server of next to no cost.
+pub(crate) static HOPS: &[Case] = &[
+    hop("ours-hop-legacy", Front::Lyceum, Era::Legacy, Era::Modern),
+    hop("ours-hop-session", Front::Lyceum, Era::Legacy, Era::Modern).in_session(),
+    hop("ours-hop-modern", Front::Lyceum, Era::Modern, Era::Modern),
+    hop("ours-hop-session-to-legacy", Front::Lyceum, Era::Legacy, Era::Legacy).in_session(),
+    hop("ours-hop-modern-to-legacy", Front::Lyceum, Era::Modern, Era::Legacy),
+    hop("nginx-hop-legacy", Front::Nginx, Era::Legacy, Era::Legacy),
+    hop("nginx-hop-modern", Front::Nginx, Era::Modern, Era::Modern),
+    hop("mcp-proxy-hop-session", Front::McpProxy, Era::Legacy, Era::Legacy).in_session(),
+    hop("fastmcp-hop-legacy", Front::FastMcp, Era::Legacy, Era::Legacy),
+];
+
 pub(crate) const IDLE: &[Idle] = &[
     Idle { name: "hyper-stream", program: Program::Hyper, path: "/sse", session: false },
     Idle { name: "rmcp-stream", program: Program::RmcpStateful, path: "/mcp", session: true },
@@ -104,7 +134,30 @@ const fn case(
     accept: &'static str,
     shape: Shape,
 ) -> Case {
-    Case { name, program, path: "/mcp", era, session: false, accept, shape }
+    Case { name, program, path: "/mcp", tool: "echo", era, session: false, accept, shape }
+}
+
+/// From a client of one era to a server of another, or the same.
+const fn hop(name: &'static str, front: Front, client: Era, upstream: Era) -> Case {
+    let mut hop = case(name, Program::Front(front, upstream), client, BOTH, Shape::Json);
+    hop.tool = match front {
+        Front::Lyceum => "up_echo",
+        Front::McpProxy => "up/echo",
+        Front::FastMcp | Front::Nginx => "echo",
+    };
+    hop
+}
+
+impl Front {
+    /// What it is installed as; ours is built.
+    pub(crate) fn peer(self) -> Option<&'static str> {
+        match self {
+            Front::Lyceum => None,
+            Front::McpProxy => Some("mcp-proxy"),
+            Front::FastMcp => Some("fastmcp"),
+            Front::Nginx => Some("nginx"),
+        }
+    }
 }
 
 impl Case {
@@ -127,6 +180,14 @@ impl Case {
         CASES.iter().find(same_request).expect("every kind of request has a bare hyper case")
     }
 
+    /// The program of other people's that it needs.
+    pub(crate) fn peer(&self) -> Option<&'static str> {
+        match self.program {
+            Program::Front(front, _) => front.peer(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_baseline(&self) -> bool {
         std::ptr::eq(self, self.baseline())
     }
@@ -134,13 +195,17 @@ impl Case {
     /// Only ours has budgets; the others are there for scale.
     pub(crate) fn budget(&self) -> Option<Budget> {
         // Three calls: epoll_wait, recv, send.
-        let syscalls = 3.0;
+        let syscalls = Some(3.0);
         match (self.program, self.shape) {
             (Program::Ours, Shape::Json) => {
                 Some(Budget { cpu_ratio: 1.3, instructions: Some(32_000.0), syscalls })
             }
             (Program::Ours, Shape::Sse) => {
                 Some(Budget { cpu_ratio: 1.4, instructions: None, syscalls })
+            }
+            // Twice the exchange, and what is between the two.
+            (Program::Front(Front::Lyceum, _), _) => {
+                Some(Budget { cpu_ratio: 3.0, instructions: None, syscalls: None })
             }
             _ => None,
         }
@@ -153,7 +218,7 @@ mod tests {
 
     #[test]
     fn every_case_is_divided_by_a_bare_hyper_case_of_its_kind() {
-        for case in CASES {
+        for case in CASES.iter().chain(HOPS) {
             let baseline = case.baseline();
             assert_eq!((baseline.program, baseline.shape), (Program::Hyper, case.shape));
             assert_eq!((baseline.era, baseline.session), (case.era, case.session));

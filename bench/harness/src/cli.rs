@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::programs::Programs;
+
 /// Measures MCP servers against bare hyper and ours against its budgets.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", version)]
@@ -25,8 +27,8 @@ pub(crate) struct Cli {
     /// Rounds over all cases; the figures are medians [default: 7, quick: 3].
     #[arg(long)]
     pub(crate) rounds: Option<usize>,
-    /// Seconds of load per case and round [default: 1.5, quick: 1], and per operation on the knowledge
-    /// base [default: 4, quick: 1].
+    /// Seconds of load per case and round [default: 1.5, quick: 1], beside bad upstreams [default: 4,
+    /// quick: 2], and per operation on the knowledge base [default: 4, quick: 1].
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
     /// Print the table and succeed even when a budget is missed.
@@ -40,9 +42,16 @@ pub(crate) struct Cli {
         global = true
     )]
     pub(crate) product: PathBuf,
-    /// Our program, for the knowledge base.
-    #[arg(long, value_name = "PATH", default_value = "target/release/lyceum")]
-    pub(crate) knowledge_base: PathBuf,
+    /// Our program, for the gateway and the knowledge base.
+    #[arg(long, value_name = "PATH", default_value = "target/release/lyceum", global = true)]
+    pub(crate) lyceum: PathBuf,
+    /// Where a gateway of other people's was installed: `mcp-proxy`, `fastmcp` (a Python that has it)
+    /// or `nginx` (may be given again).
+    #[arg(long, value_name = "NAME=PATH", value_parser = pair)]
+    peer: Vec<(String, String)>,
+    /// Why one could not be installed (may be given again).
+    #[arg(long, value_name = "NAME=REASON", value_parser = pair)]
+    no_peer: Vec<(String, String)>,
     /// Documents in the knowledge base, 2.5 chunks each (may be given again) [default: 10000, 40000 and
     /// 100000, quick: 10000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -57,6 +66,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Shows which functions of a server a request spends its instructions in.
     Profile(Profile),
+    /// Prints the names of the gateways of other people's that a run would start.
+    #[command(hide = true)]
+    Peers,
     /// Opens idle streams and keeps them until standard input closes.
     #[command(hide = true)]
     Hold(Hold),
@@ -73,6 +85,9 @@ pub(crate) enum Part {
     Syscalls,
     /// Resident memory per idle session and stream.
     Memory,
+    /// The gateway: what passing a call on costs, beside others, and how good upstreams fare next to
+    /// bad ones.
+    Gateway,
     /// The knowledge base: lists, reads, searches and writes with many documents.
     Kb,
 }
@@ -118,6 +133,12 @@ impl Cli {
         Duration::from_secs_f64(seconds.clamp(0.1, 600.0))
     }
 
+    /// Seconds of load beside bad upstreams.
+    pub(crate) fn beside_time(&self) -> Duration {
+        let seconds = self.seconds.unwrap_or(if self.quick { 2.0 } else { 4.0 });
+        Duration::from_secs_f64(seconds.clamp(0.1, 600.0))
+    }
+
     /// Seconds of load per operation on the knowledge base.
     pub(crate) fn kb_time(&self) -> Duration {
         let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 4.0 });
@@ -132,6 +153,16 @@ impl Cli {
         }
     }
 
+    pub(crate) fn programs(&self) -> Programs {
+        let installed = self.peer.iter().map(|(name, path)| (name.clone(), Ok(path.into())));
+        let absent = self.no_peer.iter().map(|(name, why)| (name.clone(), Err(why.clone())));
+        Programs {
+            everything: self.product.clone(),
+            lyceum: self.lyceum.clone(),
+            peers: installed.chain(absent).collect(),
+        }
+    }
+
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.part.is_empty() || self.part.contains(&part)
     }
@@ -139,6 +170,11 @@ impl Cli {
     pub(crate) fn selects(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

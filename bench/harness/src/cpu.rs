@@ -1,14 +1,14 @@
 //! CPU time per request: rounds over all cases, each with a fresh server, then medians.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
 
 use crate::case::Case;
-use crate::load::Load;
+use crate::load::{Load, Waiting};
 use crate::pin::{LOAD_CORE, SERVER_CORE};
+use crate::programs::Programs;
 use crate::server::Server;
 use crate::{echo, procfs};
 
@@ -44,14 +44,20 @@ pub(crate) fn measure(
     cases: &[&Case],
     rounds: usize,
     duration: Duration,
-    product: &Path,
+    programs: &Programs,
+    waiting: Waiting,
 ) -> Vec<anyhow::Result<Cpu>> {
-    let mut samples: Vec<Vec<_>> = cases.iter().map(|_| vec![]).collect();
+    let mut samples: Vec<Vec<(anyhow::Result<Sample>, Option<f64>)>> =
+        cases.iter().map(|_| vec![]).collect();
     for round in 1..=rounds {
         let mut baselines = HashMap::new();
         for (case, samples) in cases.iter().zip(&mut samples) {
+            if samples.last().is_some_and(|(sampled, _)| sampled.is_err()) {
+                // What failed once will not be measured any more.
+                continue;
+            }
             eprintln!("cpu: round {round} of {rounds}: {}", case.name);
-            let sample = |case: &Case| sample(case, duration, product);
+            let sample = |case: &Case| sample(case, duration, programs, waiting);
             let sampled = if case.is_baseline() {
                 let sampled = sample(case);
                 baselines.insert(case.name, sampled.as_ref().ok().map(|sample| sample.micros));
@@ -70,18 +76,23 @@ pub(crate) fn measure(
     samples.into_iter().map(summary).collect()
 }
 
-fn sample(case: &Case, duration: Duration, product: &Path) -> anyhow::Result<Sample> {
-    let server = Server::start(case.program, product)?;
+fn sample(
+    case: &Case,
+    duration: Duration,
+    programs: &Programs,
+    waiting: Waiting,
+) -> anyhow::Result<Sample> {
+    let server = Server::start(case.program, programs)?;
     echo::check(case, server.port())?;
     let requests: anyhow::Result<Vec<_>> =
         (0..CONNECTIONS).map(|_| echo::request_in_place(case, server.port())).collect();
-    let mut load = Load::open(server.port(), requests?)?;
+    let mut load = Load::open(server.port(), requests?, waiting)?;
     load.run(WARM_UP)?;
     let (used_before, all_before) = (procfs::cpu_seconds(server.pid())?, busy_seconds()?);
-    let own_before = procfs::cpu_seconds(std::process::id())?;
+    let own_before = procfs::cpu_seconds(std::process::id())? + server.cpu_seconds_behind()?;
     let tally = load.run(duration)?;
     let used = procfs::cpu_seconds(server.pid())? - used_before;
-    let own = procfs::cpu_seconds(std::process::id())? - own_before;
+    let own = procfs::cpu_seconds(std::process::id())? + server.cpu_seconds_behind()? - own_before;
     let all = busy_seconds()? - all_before;
     let (answers, seconds) = (tally.answers as f64, tally.elapsed.as_secs_f64());
     ensure!(
@@ -119,7 +130,7 @@ fn summary(rounds: Vec<(anyhow::Result<Sample>, Option<f64>)>) -> anyhow::Result
     })
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -3,28 +3,27 @@
 //! Start, shutdown and warm-up cancel out. Repeats to well under one percent on a busy machine;
 //! says nothing of the kernel's work.
 
-use std::path::Path;
-
 use anyhow::Context;
 
 use crate::case::Case;
 use crate::client::Client;
+use crate::programs::Programs;
 use crate::server::Server;
 use crate::{echo, tool};
 
 /// Instructions of one request of `case`, averaged over `requests`.
-pub(crate) fn measure(case: &Case, requests: u64, product: &Path) -> anyhow::Result<f64> {
+pub(crate) fn measure(case: &Case, requests: u64, programs: &Programs) -> anyhow::Result<f64> {
     tool::require("valgrind")?;
     eprintln!("instructions: {}", case.name);
     let warm_up = requests / 5;
-    let short = count(case, warm_up, product)?;
-    let long = count(case, warm_up + requests, product)?;
+    let short = count(case, warm_up, programs)?;
+    let long = count(case, warm_up + requests, programs)?;
     Ok((long as f64 - short as f64) / requests as f64)
 }
 
-fn count(case: &Case, requests: u64, product: &Path) -> anyhow::Result<u64> {
+fn count(case: &Case, requests: u64, programs: &Programs) -> anyhow::Result<u64> {
     let wrapper = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let server = Server::start_under(&wrapper.map(str::to_owned), case.program, product)?;
+    let server = Server::start_under(&wrapper.map(str::to_owned), case.program, programs)?;
     echo::check(case, server.port())?;
     let request = echo::request_in_place(case, server.port())?;
     Client::connect(server.port())?.repeat(&request, requests)?;

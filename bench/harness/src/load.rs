@@ -1,9 +1,10 @@
 //! The load generator: a fixed set of connections, each with one request in flight, on one thread.
 //!
-//! Every answer is read whole and must carry the echoed text; anything else is a failure. Latency is
-//! not recorded: with a load that never waits it says more about the generator than the server.
+//! Every answer is read whole and must carry the echoed text; anything else is a failure. With a load
+//! that never waits, latencies say something only beside those of the same load on something else.
 
 use std::io::{self, Read, Write};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -24,6 +25,16 @@ pub(crate) struct Load {
     connections: Vec<Connection>,
     port: u16,
     text: Finder<'static>,
+    waiting: Waiting,
+}
+
+/// What the generator does while no answer comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// It sleeps, and the server pays for waking it.
+    Asleep,
+    /// It looks again and again, and whoever shares its core goes first.
+    Awake,
 }
 
 /// What a run came to.
@@ -32,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) answers: u64,
     pub(crate) failures: u64,
     pub(crate) elapsed: Duration,
+    /// Of each good answer, in the order they came.
+    pub(crate) latencies: Vec<Duration>,
 }
 
 struct Connection {
@@ -39,6 +52,7 @@ struct Connection {
     request: Vec<u8>,
     buffer: Box<[u8]>,
     filled: usize,
+    sent: Instant,
 }
 
 enum Progress {
@@ -49,7 +63,11 @@ enum Progress {
 
 impl Load {
     /// One connection per request of `requests`.
-    pub(crate) fn open(port: u16, requests: Vec<Vec<u8>>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        port: u16,
+        requests: Vec<Vec<u8>>,
+        waiting: Waiting,
+    ) -> anyhow::Result<Self> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(requests.len());
         for request in requests {
@@ -57,9 +75,15 @@ impl Load {
             let token = Token(connections.len());
             poll.registry().register(&mut stream, token, Interest::READABLE)?;
             let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-            connections.push(Connection { stream, request, buffer, filled: 0 });
+            connections.push(Connection {
+                stream,
+                request,
+                buffer,
+                filled: 0,
+                sent: Instant::now(),
+            });
         }
-        Ok(Self { poll, connections, port, text: Finder::new(TEXT) })
+        Ok(Self { poll, connections, port, text: Finder::new(TEXT), waiting })
     }
 
     /// Keeps every connection busy for `duration`, then waits for the answers still due.
@@ -71,13 +95,16 @@ impl Load {
             connection.send().context("sending the first requests")?;
         }
         let mut events = Events::with_capacity(self.connections.len());
+        let mut heard = start;
         while due > 0 {
-            match self.poll.poll(&mut events, Some(GRACE)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                outcome => outcome?,
+            self.wait(&mut events)?;
+            let now = Instant::now();
+            if !events.is_empty() {
+                heard = now;
             }
-            let elapsed = start.elapsed();
-            ensure!(elapsed < duration + GRACE && !events.is_empty(), "{due} answers never came");
+            let elapsed = now - start;
+            let silent = now - heard >= GRACE;
+            ensure!(elapsed < duration + GRACE && !silent, "{due} answers never came");
             for event in &events {
                 let index = event.token().0;
                 if self.advance(index, &mut tally)? {
@@ -95,11 +122,30 @@ impl Load {
         Ok(tally)
     }
 
+    /// Waits for answers; there may be none after all.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let patience = match self.waiting {
+            Waiting::Asleep => GRACE,
+            Waiting::Awake => Duration::ZERO,
+        };
+        match self.poll.poll(events, Some(patience)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            outcome => outcome?,
+        }
+        if self.waiting == Waiting::Awake && events.is_empty() {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
     /// Reads what has come; true when the connection is free for its next request.
     fn advance(&mut self, index: usize, tally: &mut Tally) -> anyhow::Result<bool> {
         match self.connections[index].read(&self.text) {
             Ok(Progress::Partial) => return Ok(false),
-            Ok(Progress::Answered) => tally.answers += 1,
+            Ok(Progress::Answered) => {
+                tally.answers += 1;
+                tally.latencies.push(self.connections[index].sent.elapsed());
+            }
             Ok(Progress::Refused) => tally.failures += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(_) => {
@@ -123,6 +169,7 @@ impl Load {
 impl Connection {
     /// A request fits an idle socket's buffer; if it does not, the connection is of no use.
     fn send(&mut self) -> io::Result<()> {
+        self.sent = Instant::now();
         match self.stream.write(&self.request)? {
             written if written == self.request.len() => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),
@@ -156,7 +203,6 @@ fn connect(port: u16) -> anyhow::Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::thread;
 
     use super::*;
 
@@ -185,9 +231,12 @@ mod tests {
 
     /// Runs against `answers` and says whether there were any good answers and any failures.
     fn check(answers: &'static [&'static str], good: bool, failed: bool) {
-        let mut load = Load::open(serve(answers), vec![b"request".to_vec()]).unwrap();
-        let tally = load.run(Duration::from_millis(50)).unwrap();
-        assert_eq!((tally.answers > 0, tally.failures > 0), (good, failed), "{tally:?}");
+        for waiting in [Waiting::Asleep, Waiting::Awake] {
+            let requests = vec![b"request".to_vec()];
+            let mut load = Load::open(serve(answers), requests, waiting).unwrap();
+            let tally = load.run(Duration::from_millis(50)).unwrap();
+            assert_eq!((tally.answers > 0, tally.failures > 0), (good, failed));
+        }
     }
 
     #[test]

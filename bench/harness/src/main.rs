@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod cpu;
 mod echo;
+mod gateway;
 mod hold;
 mod instructions;
 mod kb;
@@ -17,6 +18,7 @@ mod memory;
 mod pin;
 mod procfs;
 mod profile;
+mod programs;
 mod report;
 mod server;
 mod syscalls;
@@ -44,13 +46,17 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         hold::run(hold)?;
         return Ok(ExitCode::SUCCESS);
     }
-    pin::to_load_core()?;
-    if let Some(Command::Profile(profile)) = &cli.command {
-        profile::run(profile, &cli.product)?;
+    if let Some(Command::Peers) = &cli.command {
+        gateway::print_peers(&cli);
         return Ok(ExitCode::SUCCESS);
     }
-    let (transport, kb) = (report::run(&cli)?, kb::run(&cli)?);
-    anyhow::ensure!(transport.is_some() || kb.is_some(), "no case has such a name");
-    let missed = transport == Some(true) || kb == Some(true);
+    pin::to_load_core()?;
+    if let Some(Command::Profile(profile)) = &cli.command {
+        profile::run(profile, &cli.programs())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let parts = [report::run(&cli)?, gateway::run(&cli)?, kb::run(&cli)?];
+    anyhow::ensure!(parts.iter().any(Option::is_some), "no case has such a name");
+    let missed = parts.contains(&Some(true));
     Ok(if missed && !cli.report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

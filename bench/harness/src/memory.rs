@@ -1,7 +1,6 @@
 //! Resident memory per idle stream, and whether the server keeps them all.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::case::Idle;
 use crate::pin::{LOAD_CORE, on_core};
+use crate::programs::Programs;
 use crate::server::Server;
 use crate::{hold, procfs};
 
@@ -39,10 +39,10 @@ pub(crate) fn measure(
     idle: &Idle,
     streams: usize,
     duration: Duration,
-    product: &Path,
+    programs: &Programs,
 ) -> anyhow::Result<Memory> {
     eprintln!("memory: {} with {streams} streams", idle.name);
-    let server = Server::start(idle.program, product)?;
+    let server = Server::start(idle.program, programs)?;
     // What the first session and stream set up once is not the price of each.
     drop(hold::open(server.port(), idle.path, idle.session)?);
     let before_kib = procfs::resident_kib(server.pid())?;

@@ -5,23 +5,25 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-use crate::case::CASES;
+use crate::case::{CASES, HOPS};
 use crate::cli::Profile;
 use crate::client::Client;
+use crate::programs::Programs;
 use crate::server::Server;
 use crate::{echo, tool};
 
-pub(crate) fn run(profile: &Profile, product: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(profile: &Profile, programs: &Programs) -> anyhow::Result<()> {
     tool::require("valgrind")?;
-    let case = CASES.iter().find(|case| case.name == profile.case).with_context(|| {
-        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let cases = || CASES.iter().chain(HOPS);
+    let case = cases().find(|case| case.name == profile.case).with_context(|| {
+        let names: Vec<&str> = cases().map(|case| case.name).collect();
         format!("no case is named {}; there are {}", profile.case, names.join(", "))
     })?;
     let scratch = tempfile::tempdir()?;
     let counts = scratch.path().join("callgrind");
     let out = format!("--callgrind-out-file={}", counts.display());
     let wrapper = ["valgrind".to_owned(), "--tool=callgrind".to_owned(), out];
-    let server = Server::start_under(&wrapper, case.program, product)?;
+    let server = Server::start_under(&wrapper, case.program, programs)?;
     echo::check(case, server.port())?;
     let request = echo::request_in_place(case, server.port())?;
     let mut client = Client::connect(server.port())?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::case::{CASES, Case, IDLE, Idle, Program};
 use crate::cli::{Cli, Part};
+use crate::cpu::Cpu;
+use crate::load::Waiting;
 use crate::memory::{self, Memory};
 use crate::verdict::{self, Figures};
 use crate::{cpu, instructions, syscalls, tool};
@@ -79,15 +81,16 @@ fn measure_cases<'a>(
     if !(counted || traced || timed) {
         return vec![];
     }
+    let programs = cli.programs();
     let mut cpu = if timed {
-        cpu::measure(chosen, cli.rounds(), cli.duration(), &cli.product)
+        cpu::measure(chosen, cli.rounds(), cli.duration(), &programs, Waiting::Asleep)
     } else {
         vec![]
     };
     let figures = chosen.iter().map(|case| Figures {
         cpu: (!cpu.is_empty()).then(|| cpu.remove(0)),
-        instructions: counted.then(|| instructions::measure(case, requests, &cli.product)),
-        syscalls: traced.then(|| syscalls::measure(case, requests, &cli.product)),
+        instructions: counted.then(|| instructions::measure(case, requests, &programs)),
+        syscalls: traced.then(|| syscalls::measure(case, requests, &programs)),
     });
     chosen.iter().copied().zip(figures).collect()
 }
@@ -95,11 +98,11 @@ fn measure_cases<'a>(
 fn measure_idle(cli: &Cli) -> Vec<(&'static Idle, usize, anyhow::Result<Memory>)> {
     let (counts, seconds): (&[usize], u64) =
         if cli.quick { (&[1_000], 2) } else { (&[1_000, 10_000], 10) };
-    let duration = Duration::from_secs(seconds);
+    let (duration, programs) = (Duration::from_secs(seconds), cli.programs());
     let chosen = IDLE.iter().filter(|idle| cli.selects(idle.name));
     chosen
         .flat_map(|idle| counts.iter().map(move |streams| (idle, *streams)))
-        .map(|(idle, n)| (idle, n, memory::measure(idle, n, duration, &cli.product)))
+        .map(|(idle, n)| (idle, n, memory::measure(idle, n, duration, &programs)))
         .collect()
 }
 
@@ -156,12 +159,8 @@ fn case_remarks(case: &Case, figures: &Figures) -> Vec<String> {
     failed("cpu", figures.cpu.as_ref().and_then(|cpu| cpu.as_ref().err()));
     failed("instructions", figures.instructions.as_ref().and_then(|count| count.as_ref().err()));
     failed("syscalls", figures.syscalls.as_ref().and_then(|count| count.as_ref().err()));
-    if let Some(Ok(cpu)) = &figures.cpu
-        && cpu.strangers > STRANGERS
-    {
-        let percent = cpu.strangers * 100.0;
-        remarks.push(format!("{}: {percent:.0} % of the two cores went to others", case.name));
-    }
+    let cpu = figures.cpu.as_ref().and_then(|cpu| cpu.as_ref().ok());
+    remarks.extend(cpu.and_then(|cpu| strangers(case, cpu)));
     if let Some(Ok(syscalls)) = &figures.syscalls
         && syscalls.per_request > 3.1
     {
@@ -170,6 +169,13 @@ fn case_remarks(case: &Case, figures: &Figures) -> Vec<String> {
         remarks.push(format!("{}: {}", case.name, each.join(", ")));
     }
     remarks
+}
+
+/// Who else was on the two cores, if that matters.
+pub(crate) fn strangers(case: &Case, cpu: &Cpu) -> Option<String> {
+    let percent = cpu.strangers * 100.0;
+    (cpu.strangers > STRANGERS)
+        .then(|| format!("{}: {percent:.0} % of the two cores went to others", case.name))
 }
 
 pub(crate) fn print_table(rows: &[Vec<String>]) {

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
-use crate::case::Program;
-use crate::pin::{SERVER_CORE, on_core};
+use crate::case::{Era, Program};
+use crate::gateway::front;
+use crate::pin::{LOAD_CORE, SERVER_CORE, on_core};
+use crate::procfs;
+use crate::programs::Programs;
 
 const START: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(20);
@@ -22,22 +25,51 @@ pub(crate) struct Server {
     child: Child,
     port: u16,
     scratch: TempDir,
+    /// What it passes requests on to.
+    behind: Vec<Server>,
 }
 
 impl Server {
     /// Starts `program` and waits until it takes connections.
-    pub(crate) fn start(program: Program, product: &Path) -> anyhow::Result<Self> {
-        Self::start_under(&[], program, product)
+    pub(crate) fn start(program: Program, programs: &Programs) -> anyhow::Result<Self> {
+        Self::start_under(&[], program, programs)
     }
 
     /// The same with a command such as valgrind in front of it.
     pub(crate) fn start_under(
         wrapper: &[String],
         program: Program,
-        product: &Path,
+        programs: &Programs,
     ) -> anyhow::Result<Self> {
         let line: Vec<String> = on_core(SERVER_CORE).into_iter().chain(wrapper.to_vec()).collect();
-        Self::start_with(&line, |port, scratch| command_line(program, product, port, scratch))
+        let Program::Front(front, era) = program else {
+            return Self::start_with(&line, |port, scratch| {
+                command_line(program, programs, port, scratch)
+            });
+        };
+        let legacy = (era == Era::Legacy).then_some("--legacy");
+        let upstream = Self::start_upstream(legacy.into_iter().chain(["--awake"]))?;
+        let server = Self::start_with(&line, |port, scratch| {
+            front::command_line(front, programs, port, upstream.port(), scratch)
+        })?;
+        Ok(server.in_front_of(vec![upstream]))
+    }
+
+    /// Starts the cheap server for what stands in front of it; it shares the load's core.
+    pub(crate) fn start_upstream<'a>(
+        flags: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<Self> {
+        Self::start_with(&on_core(LOAD_CORE), |port, _| {
+            let listen = ["--listen".to_owned(), format!("127.0.0.1:{port}")];
+            let flags = flags.into_iter().map(str::to_owned);
+            Ok((Programs::sibling("upstream")?, listen.into_iter().chain(flags).collect()))
+        })
+    }
+
+    /// With servers that run for as long as this one does.
+    pub(crate) fn in_front_of(mut self, servers: Vec<Server>) -> Self {
+        self.behind = servers;
+        self
     }
 
     /// Starts what `command` names, given a free port and an empty directory, with `line` in front of it.
@@ -60,7 +92,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .with_context(|| format!("starting {}", line.join(" ")))?;
-        let mut server = Self { child, port, scratch };
+        let mut server = Self { child, port, scratch, behind: vec![] };
         server.wait_until_up()?;
         Ok(server)
     }
@@ -68,6 +100,11 @@ impl Server {
     /// taskset and valgrind become the server, so this is the server's own id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Seconds of CPU time of what it passes requests on to.
+    pub(crate) fn cpu_seconds_behind(&self) -> anyhow::Result<f64> {
+        self.behind.iter().map(|server| procfs::cpu_seconds(server.pid())).sum()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -120,21 +157,21 @@ pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<()> {
 
 fn command_line(
     program: Program,
-    product: &Path,
+    programs: &Programs,
     port: u16,
     scratch: &Path,
 ) -> anyhow::Result<(PathBuf, Vec<String>)> {
-    let this = std::env::current_exe().context("finding this program")?;
     let mode = |mode: &str| vec!["--mode".to_owned(), mode.to_owned()];
     let (binary, more) = match program {
-        Program::Hyper => (this.with_file_name("limit-hyper"), vec![]),
-        Program::Axum => (this.with_file_name("limit-axum"), vec![]),
-        Program::RmcpJson => (this.with_file_name("rmcp-server"), mode("json")),
-        Program::RmcpStateful => (this.with_file_name("rmcp-server"), mode("stateful")),
+        Program::Hyper => (Programs::sibling("limit-hyper")?, vec![]),
+        Program::Axum => (Programs::sibling("limit-axum")?, vec![]),
+        Program::RmcpJson => (Programs::sibling("rmcp-server")?, mode("json")),
+        Program::RmcpStateful => (Programs::sibling("rmcp-server")?, mode("stateful")),
         Program::Ours => {
             let data = scratch.join("data").display().to_string();
-            (product.to_path_buf(), vec!["--data".to_owned(), data])
+            (programs.everything.clone(), vec!["--data".to_owned(), data])
         }
+        Program::Front(..) => bail!("nothing to pass requests on to"),
     };
     let listen = ["--listen".to_owned(), format!("127.0.0.1:{port}")];
     Ok((binary, listen.into_iter().chain(more).collect()))

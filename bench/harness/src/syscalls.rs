@@ -1,7 +1,6 @@
 //! System calls per request, by strace: attached to a warm server with an open connection.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::case::Case;
 use crate::client::Client;
+use crate::programs::Programs;
 use crate::server::{Server, signal};
 use crate::{echo, procfs, tool};
 
@@ -24,10 +24,10 @@ pub(crate) struct Syscalls {
 }
 
 /// System calls of one request of `case`, averaged over `requests` on one connection.
-pub(crate) fn measure(case: &Case, requests: u64, product: &Path) -> anyhow::Result<Syscalls> {
+pub(crate) fn measure(case: &Case, requests: u64, programs: &Programs) -> anyhow::Result<Syscalls> {
     tool::require("strace")?;
     eprintln!("syscalls: {}", case.name);
-    let server = Server::start(case.program, product)?;
+    let server = Server::start(case.program, programs)?;
     echo::check(case, server.port())?;
     let request = echo::request_in_place(case, server.port())?;
     let mut client = Client::connect(server.port())?;

@@ -51,7 +51,7 @@ impl Library {
         let kept = cli.data.as_ref().map(|directory| directory.join(documents.to_string()));
         let data = kept.clone().unwrap_or_else(|| measured.clone());
         fs::create_dir_all(&data).context("making a data directory")?;
-        let binary = cli.knowledge_base.clone();
+        let binary = cli.lyceum.clone();
         let mut library = Self { binary, data, documents, _scratch: scratch };
         remarks.push(library.load()?);
         if let Some(kept) = kept {
