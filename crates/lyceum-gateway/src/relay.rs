@@ -225,7 +225,10 @@ impl<'a> Relay<'a> {
         let (door, cx_of_call, line_of_call) = (self.door.clone(), cx.clone(), Arc::clone(&line));
         let calling: Calling = Box::pin(async move {
             let _in_use = in_use;
-            let result = connection.peer.call_with(&method, &params, &options).await?;
+            let result = match tasking {
+                Tasking::Awaited => tasks::start(&connection, method, &params, &options).await?,
+                _ => connection.peer.call_with(&method, &params, &options).await?,
+            };
             match tasks::id_in(&result).filter(|_| tasking == Tasking::Awaited) {
                 Some(own) => {
                     let task = TaskRef::new(&upstream, connection.number, &own, &cx_of_call);
@@ -256,14 +259,23 @@ impl<'a> Relay<'a> {
         };
         let line = Line::direct(cx.clone(), upstream, task);
         let mut options = self.options(connection, &line, tasking, request, cx);
-        let peer = &connection.peer;
-        let mut called = peer.call_with(&request.method, params, &options).await;
-        if cx.era() == Era::Legacy && called.as_ref().is_err_and(tasks::wants_extension) {
-            tasking = Tasking::Awaited;
-            options = self.options(connection, &line, tasking, request, cx);
-            called = peer.call_with(&request.method, params, &options).await;
+        let mut result = None;
+        if tasking != Tasking::Awaited {
+            let called = connection.peer.call_with(&request.method, params, &options).await;
+            if cx.era() == Era::Legacy && called.as_ref().is_err_and(tasks::wants_extension) {
+                tasking = Tasking::Awaited;
+                options = self.options(connection, &line, tasking, request, cx);
+            } else {
+                result = Some(called?);
+            }
         }
-        let mut result = called?;
+        let mut result = match result {
+            Some(result) => result,
+            None => {
+                let method = request.method.to_string();
+                Box::pin(tasks::start(connection, method, params, &options)).await?
+            }
+        };
         if cx.era() == Era::Modern {
             result = state::wrap(result, request, cx, &upstream.config.name);
         }
@@ -439,6 +451,10 @@ impl<'a> Relay<'a> {
                     && error.code == ErrorCode::URL_ELICITATION_REQUIRED
                     && !asking::url_elicitations(&error).is_empty() =>
             {
+                let needed = ClientCapabilities::ELICITATION_URL;
+                if !cx.capabilities.has(needed) {
+                    return Err(RpcError::missing_capability(&asking::capabilities(needed)));
+                }
                 let requests = asking::url_elicitations(&error);
                 let state = State::Again.seal(request, cx, &upstream.name);
                 Ok(Outcome::json(result::input_required(&requests, &state, self.info())))

@@ -91,6 +91,11 @@ pub(crate) fn server() -> Server {
         .tool(tool("look", "Asks for roots.", |cx: Call, _: NoArguments| async move {
             Ok(format!("{} roots", cx.list_roots("roots").await?.len()))
         }))
+        .tool(tool("ask_late", "Asks after a while.", |cx: Call, _: NoArguments| async move {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            let Name { name } = cx.elicit("name", "Who are you?").await?;
+            Ok(format!("Hello, {name}!"))
+        }))
         .tool(tool("ask_and_wait", "Asks, then waits for ever.", ask_and_wait))
         .tool(tool("long", "Takes its time.", long).task())
         .tool(tool("long_only", "Is nothing but a task.", long).task_required())

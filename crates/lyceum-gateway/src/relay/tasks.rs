@@ -25,7 +25,7 @@ use super::result::{Shape, passed_back};
 use crate::door::Door;
 use crate::routes::Routes;
 use crate::upstream::Upstream;
-pub(crate) use bridge::{Bridge, wants_extension};
+pub(crate) use bridge::{Bridge, start, wants_extension};
 pub(crate) use followed::Followed;
 pub(crate) use list::list;
 use shape::Detail;

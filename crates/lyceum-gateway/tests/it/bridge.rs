@@ -1,11 +1,14 @@
 //! What happens between the eras when clients lack something, answer wrongly, or leave.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use lyceum_gateway::{Share, UpstreamConfig};
 use lyceum_http::client::{CallOptions, ClientError, Peer};
-use lyceum_wire::{Revision, RevisionSet};
+use lyceum_wire::{ErrorCode, Revision, RevisionSet, RpcError};
 use serde_json::{Value, json};
 
 use crate::house::{House, Way, text};
+use crate::mirror::{Mirror, Reply};
 
 const CAPABLE: &str = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
 
@@ -230,4 +233,71 @@ async fn roots_that_change_are_told_to_the_sessions_own_connection_only() {
     }
     assert_eq!(own.everything().matches(CHANGED).count(), 1);
     assert_eq!(shared.everything().matches(CHANGED).count(), 0);
+}
+
+/// An upstream that wants a page to be visited before it does anything, and forgets it at once.
+async fn visited() -> Mirror {
+    let n_calls = AtomicUsize::new(0);
+    Mirror::answering(move |request| match request.method.as_str() {
+        "tools/call" if n_calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => {
+            let data = r#"{"elicitations":[{"mode":"url","elicitationId":"1","url":"https://a.test/","message":"m"}]}"#;
+            let error = RpcError::new(ErrorCode::URL_ELICITATION_REQUIRED, "visit").with_data(data);
+            let body = lyceum_wire::encode::error(Some(&request.id), &error);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+            Reply::Bytes([format!("{head} {}\r\n\r\n", body.len()).as_bytes(), &body].concat())
+        }
+        method => crate::mirror::plain(method),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_to_visit_is_asked_for_and_the_call_made_again() {
+    let upstream = visited().await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let able = r#"{"elicitation":{"url":{}}}"#;
+    let asked = raw(&peer, "tools/call", json!({"name": "up_mirror"}), able).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let request = &asked["inputRequests"]["elicitation-1"];
+    assert_eq!(request["params"]["url"], "https://a.test/", "{asked}");
+    assert!(request["params"].get("elicitationId").is_none(), "{asked}");
+    let retry = json!({
+        "name": "up_mirror", "requestState": asked["requestState"],
+        "inputResponses": {"elicitation-1": {"action": "accept"}},
+    });
+    let ended = raw(&peer, "tools/call", retry, able).await.unwrap();
+    assert_eq!(ended["resultType"], "complete", "{ended}");
+    let seen = upstream.last_body();
+    assert!(!seen.contains("inputResponses") && !seen.contains("requestState"), "{seen}");
+    // Who cannot visit pages is not asked to.
+    let unable = raw(&peer, "tools/call", json!({"name": "up_mirror"}), CAPABLE).await;
+    assert_eq!(code(unable), -32021);
+    let old = house.client_with(Revision::V2025_11_25, (), able).await;
+    upstream_again(&old).await;
+}
+
+/// Makes the one call in between, and sees a legacy client get the upstream's own error.
+async fn upstream_again(old: &Peer) {
+    let params = json!({"name": "up_mirror"});
+    old.call("tools/call", params.to_string()).await.unwrap();
+    let told = old.call("tools/call", params.to_string()).await.unwrap_err();
+    assert_eq!(told.rpc().map(|error| error.code.0), Some(-32042), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_could_be_anybodys_is_nobodys() {
+    // Nothing tells two clients without credentials apart, so they are never taken for one.
+    for way in [Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let (asker, other) = (modern(&house).await, modern(&house).await);
+        let asking =
+            tokio::spawn(async move { call(&asker, json!({"name": "up_ask_late"})).await });
+        let waiting = tokio::spawn(async move { call(&other, json!({"name": "up_wait"})).await });
+        let asked = asking.await.unwrap();
+        let is_told = asked.as_ref().map_or(true, |result| result["isError"] == true);
+        assert!(is_told, "{way:?}: {asked:?}");
+        assert!(!waiting.is_finished(), "{way:?}: {:?}", waiting.await);
+        waiting.abort();
+    }
 }

@@ -91,6 +91,10 @@ async fn a_server_that_goes_away_is_found_again() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(down.0 && down.1.contains("up cannot be reached"), "{down:?}");
+        let read = peer.call("resources/read", r#"{"uri":"up+fixture://text"}"#).await.unwrap_err();
+        let told = read.rpc().unwrap_or_else(|| panic!("{read}"));
+        assert_eq!(told.code.0, -32603, "only tools tell the model");
+        assert!(told.message.contains("up cannot be reached"), "{told:?}");
         // What it offered is still shown: it may be back any moment.
         assert!(peer.list_tools().await.unwrap().iter().any(|tool| tool.name == "up_echo"));
         let listener = TcpListener::bind(address).await.unwrap();
@@ -193,6 +197,25 @@ async fn a_call_whose_answer_was_lost_is_repeated_only_if_that_does_no_harm() {
     let (failed, said) = outcome(&peer, "up_look").await;
     assert!(!failed && said == "done", "{said}");
     assert_eq!(counts[1].load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_repeated_once_and_no_more() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/list" => Reply::Result(
+            r#"{"tools":[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}"#
+                .to_owned(),
+        ),
+        "tools/call" => Reply::Bytes(Vec::new()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let (failed, said) = outcome(&peer, "up_look").await;
+    assert!(failed, "{said}");
+    assert_eq!(upstream.n_seen("tools/call"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,11 +15,12 @@ use lyceum_http::client::{CallOptions, ClientError};
 use lyceum_wire::{
     ClientCapabilities, Era, ErrorCode, Member, Object, Request, Revision, RpcError, Writer,
 };
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::followed::Key;
 use super::shape::{self, Detail};
-use super::{RESULT, TaskRef, renamed, with_own_result};
+use super::{RESULT, TaskRef, id_in, renamed, task_id, with_own_result};
 use crate::door::Door;
 use crate::relay::held::{Calling, HeldCall, Step};
 use crate::relay::line::{Line, Relaying};
@@ -336,6 +337,28 @@ impl Bridge<'_> {
     fn key(&self) -> Key {
         (self.connection.number, self.task.own.clone())
     }
+}
+
+/// Makes a call that starts a task its client will not know of. If the client leaves before the task
+/// has a name, the task is cancelled once it has one.
+pub(crate) async fn start(
+    connection: &Arc<Connection>,
+    method: String,
+    params: &Bytes,
+    options: &CallOptions,
+) -> Result<Bytes, ClientError> {
+    let (tell, told) = oneshot::channel();
+    let (connection, params) = (Arc::clone(connection), params.clone());
+    let options = options.clone();
+    tokio::spawn(async move {
+        let started = connection.peer.call_with(&method, &params, &options).await;
+        let Err(Ok(unheard)) = tell.send(started) else { return };
+        if let Some(own) = id_in(&unheard) {
+            // It may be over by now.
+            let _ = connection.peer.call_with("tasks/cancel", task_id(&own), &options).await;
+        }
+    });
+    told.await.unwrap_or(Err(ClientError::Interrupted))
 }
 
 /// A task its client does not know of. It is cancelled unless it is seen to its end.
