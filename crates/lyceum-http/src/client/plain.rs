@@ -90,7 +90,9 @@ impl Plain {
         while let Some(mut sender) = self.0.take() {
             // Its last response was read to the end, so it is ready at once or was closed; unless the
             // server answered early and never reads the rest of that request.
-            if !matches!(timeout(READY, sender.ready()).await, Ok(Ok(()))) {
+            let is_ready =
+                sender.is_ready() || matches!(timeout(READY, sender.ready()).await, Ok(Ok(())));
+            if !is_ready {
                 continue;
             }
             match sender.try_send_request(request).await {
