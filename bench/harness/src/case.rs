@@ -117,6 +117,7 @@ pub(crate) static HOPS: &[Case] = &[
     hop("ours-hop-modern-to-legacy", Front::Lyceum, Era::Modern, Era::Legacy),
     hop("nginx-hop-legacy", Front::Nginx, Era::Legacy, Era::Legacy),
     hop("nginx-hop-modern", Front::Nginx, Era::Modern, Era::Modern),
+    hop("mcp-proxy-hop-legacy", Front::McpProxy, Era::Legacy, Era::Legacy),
     hop("mcp-proxy-hop-session", Front::McpProxy, Era::Legacy, Era::Legacy).in_session(),
     hop("fastmcp-hop-legacy", Front::FastMcp, Era::Legacy, Era::Legacy),
 ];
@@ -140,10 +141,10 @@ const fn case(
 /// From a client of one era to a server of another, or the same.
 const fn hop(name: &'static str, front: Front, client: Era, upstream: Era) -> Case {
     let mut hop = case(name, Program::Front(front, upstream), client, BOTH, Shape::Json);
-    hop.tool = match front {
-        Front::Lyceum => "up_echo",
-        Front::McpProxy => "up/echo",
-        Front::FastMcp | Front::Nginx => "echo",
+    (hop.path, hop.tool) = match front {
+        Front::Lyceum => ("/mcp", "up_echo"),
+        Front::McpProxy => ("/", "up/echo"),
+        Front::FastMcp | Front::Nginx => ("/mcp", "echo"),
     };
     hop
 }
