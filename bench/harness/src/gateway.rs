@@ -82,7 +82,7 @@ fn measure_hops(cli: &Cli, hops: &[&Case]) -> bool {
 fn row(case: &Case, cpu: &anyhow::Result<Cpu>) -> (Vec<String>, bool) {
     let most = case.budget().map(|budget| budget.cpu_ratio);
     let ratio = cpu.as_ref().ok().and_then(|cpu| cpu.ratio);
-    let over = most.is_some_and(|most| ratio.is_none_or(|ratio| ratio > most));
+    let over = most.is_some_and(|most| !ratio.is_some_and(|ratio| ratio <= most));
     let verdict = match (cpu, most) {
         (Err(error), _) => format!("not measured: {}", one_line(&format!("{error:#}"))),
         (Ok(_), None) => String::new(),
@@ -134,6 +134,7 @@ mod tests {
     fn only_ours_is_judged_and_what_is_missing_says_why() {
         check("ours-hop-modern", Ok(3.0), "ok", false);
         check("ours-hop-modern", Ok(3.01), "OVER", true);
+        check("ours-hop-modern", Ok(f64::NAN), "OVER", true);
         check("ours-hop-modern", Err("it\ndied"), "not measured: it died", true);
         check("nginx-hop-modern", Ok(9.0), "", false);
         check("nginx-hop-modern", Err("no apt"), "not measured: no apt", false);
