@@ -99,6 +99,9 @@ impl OwnConnections {
             return Some(Arc::clone(slot));
         }
         if open.len() >= self.max {
+            open.retain(|_, slot| !is_abandoned(slot));
+        }
+        if open.len() >= self.max {
             // Whoever used theirs least recently gives way, unless everybody is busy.
             let idle = |slot: &Slot| slot.get().map(|connection| connection.idle());
             let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(slot)?, owner)));
@@ -137,7 +140,7 @@ impl OwnConnections {
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
         let mut over = Vec::new();
         self.lock().retain(|owner, slot| {
-            let Some(connection) = slot.get() else { return !at_once };
+            let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };
             let is_over = at_once
                 || owner.patience(config).is_some_and(|limit| connection.idle() >= limit)
                 || config.max_lifetime.is_some_and(|limit| connection.age() >= limit);
@@ -173,6 +176,11 @@ impl Owner {
             None => Owner::Principal(Arc::clone(&cx.endpoint), cx.principal.clone()),
         }
     }
+}
+
+/// Whether whoever wanted to connect left before there was a connection.
+fn is_abandoned(slot: &Slot) -> bool {
+    slot.get().is_none() && Arc::strong_count(slot) == 1
 }
 
 /// Closes a connection in the background.

@@ -1,6 +1,7 @@
 //! The gateway against real upstreams.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod ages;
 mod breaker;
 mod bridge;
 mod canaries;

@@ -68,7 +68,7 @@ async fn calls(peer: &Peer, cell: &str) {
 
 async fn progress_and_logs(peer: &Peer, client: &Client1, cell: &str) {
     if peer.era() == Era::Legacy {
-        peer.call("logging/setLevel", r#"{"level":"info"}"#).await.unwrap();
+        peer.call("logging/setLevel", r#"{"level":"warning"}"#).await.unwrap();
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
@@ -76,7 +76,8 @@ async fn progress_and_logs(peer: &Peer, client: &Client1, cell: &str) {
         .on_progress(move |raw| {
             sink.lock().unwrap().push(serde_json::from_slice::<Value>(&raw).unwrap())
         })
-        .log_level(LogLevel::Info);
+        // The very level of the message.
+        .log_level(LogLevel::Warning);
     peer.call_tool("up_work", "{}", &options).await.unwrap();
     let told: Vec<_> = seen.lock().unwrap().iter().map(|seen| seen["progress"].clone()).collect();
     assert_eq!(told, [json!(1), json!(2)], "{cell}");

@@ -5,8 +5,10 @@ use std::time::Duration;
 use lyceum_http::client::{CallOptions, ClientError, Peer};
 use lyceum_wire::{Era, Revision, RevisionSet};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
-use crate::house::{Client1, House, Way, text};
+use crate::fixture;
+use crate::house::{Client1, House, Way, fixture_upstream, serve_on, text};
 
 /// What a modern client says that can follow tasks.
 const FOLLOWS: &str = r#"{"elicitation":{},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -344,4 +346,37 @@ async fn a_question_of_a_task_finds_its_client_among_others_on_one_stream() {
         assert!(bystander.asked.lock().unwrap().is_empty());
         busy.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_an_upstream_forgot_are_unknown_and_no_longer_listed() {
+    let (config, running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let mut running = running.unwrap();
+    let address = running.address();
+    let house = House::with(vec![config], None).await;
+    let ((old, _), (new, _)) = (house.client(Revision::V2025_11_25).await, follower(&house).await);
+    let n_listed = async || {
+        let listed = call(&old, "tasks/list", json!({})).await.unwrap();
+        listed["tasks"].as_array().unwrap().len()
+    };
+    start(&old, "up_long_wait").await;
+    let id = start(&new, "up_long_wait").await;
+    assert_eq!(n_listed().await, 1);
+    running.begin_stop();
+    running.stopped().await;
+    assert_eq!(n_listed().await, 1, "it may come back");
+    let listener = TcpListener::bind(address).await.unwrap();
+    let forever = Box::pin(std::future::pending());
+    let _again = tokio::spawn(serve_on(listener, fixture::server(), RevisionSet::LEGACY, forever));
+    for _ in 0..300 {
+        if text(&new, "up_echo", json!({"text": "back"})).await.is_ok_and(|said| said == "back") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let params = json!({"taskId": id, "inputResponses": {}});
+        assert_eq!(code(&new, method, params).await, -32602, "{method}");
+    }
+    assert_eq!(n_listed().await, 0);
 }
