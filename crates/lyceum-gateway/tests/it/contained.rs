@@ -1,5 +1,5 @@
-//! Bad upstreams hurt only their own tools (reliability row G1): the others are as quick as ever, and
-//! the bad ones are soon no longer asked.
+//! Bad upstreams hurt only their own tools (reliability row G1): the others answer, and the bad ones are
+//! soon no longer asked. How quick the others are beside them is for the benchmark to say.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,24 +80,18 @@ async fn stubborn(address: SocketAddr, tool: String, done: Arc<AtomicBool>) -> D
     slowest
 }
 
-/// The 99th percentile of calls of all good tools, each in turn.
-async fn p99(address: SocketAddr, n_calls: usize) -> Duration {
+/// Calls all good tools, each in turn.
+async fn call_good_tools(address: SocketAddr) {
     let mut connection = Connection::open(address).await;
-    let mut times = Vec::new();
-    for n in 0..n_calls {
-        let (took, is_good) = call(&mut connection, &format!("good{}_echo", n % N_GOOD)).await;
+    for n in 0..200 {
+        let (_, is_good) = call(&mut connection, &format!("good{}_echo", n % N_GOOD)).await;
         assert!(is_good);
-        times.push(took);
     }
-    times.sort_unstable();
-    times[n_calls * 99 / 100]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn release_good_upstreams_are_as_quick_beside_bad_ones() {
-    let (configs, _running) = good().await;
-    let alone = House::with(configs.clone(), None).await;
-    let mut all = configs;
+async fn whoever_does_not_answer_is_soon_no_longer_asked() {
+    let (mut all, _running) = good().await;
     let mut mirrors = Vec::new();
     for name in BAD {
         let (mirror, config) = bad(name).await;
@@ -111,9 +105,9 @@ async fn release_good_upstreams_are_as_quick_beside_bad_ones() {
         status(&crowded, name, Status::Up).await;
     }
     let done = Arc::new(AtomicBool::new(false));
-    let (before, after) = (alone.front.address(), crowded.front.address());
+    let address = crowded.front.address();
     let stubborn: Vec<_> = BAD
-        .map(|name| tokio::spawn(stubborn(after, format!("{name}_mirror"), Arc::clone(&done))))
+        .map(|name| tokio::spawn(stubborn(address, format!("{name}_mirror"), Arc::clone(&done))))
         .into_iter()
         .collect();
     // By then whoever does not answer is known for it.
@@ -126,7 +120,7 @@ async fn release_good_upstreams_are_as_quick_beside_bad_ones() {
         };
         assert!(expected.contains(&health.status), "{name}: {health:?}");
     }
-    compare(before, after).await;
+    call_good_tools(address).await;
     done.store(true, Ordering::Relaxed);
     for slowest in stubborn {
         let slowest = slowest.await.unwrap();
@@ -137,16 +131,4 @@ async fn release_good_upstreams_are_as_quick_beside_bad_ones() {
         let n_asked = mirror.n_seen("tools/call");
         assert!((3..=10).contains(&n_asked), "{name} was asked {n_asked} times");
     }
-}
-
-/// Holds one against the other, turn by turn so that both see the same machine.
-async fn compare(before: SocketAddr, after: SocketAddr) {
-    let n_calls = if cfg!(debug_assertions) { 200 } else { 2_000 };
-    let mut ratios = Vec::new();
-    for _ in 0..9 {
-        let (alone, crowded) = (p99(before, n_calls).await, p99(after, n_calls).await);
-        ratios.push(crowded.as_secs_f64() / alone.as_secs_f64());
-    }
-    ratios.sort_by(f64::total_cmp);
-    assert!(ratios[4] <= 1.3, "the 99th percentile is slower by {ratios:?}");
 }
