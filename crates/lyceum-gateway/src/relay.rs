@@ -112,13 +112,7 @@ impl<'a> Relay<'a> {
         let upstream = Arc::clone(self.subject.upstream());
         let mut trace = Trace::default();
         let answer = self.answer(&request, &cx, &mut trace).await;
-        let outcome = match &answer {
-            Ok(_) => "ok",
-            Err(_) => "error",
-        };
-        let name = upstream.config.name.clone();
-        metrics::counter!("lyceum_upstream_calls_total", "upstream" => name, "outcome" => outcome)
-            .increment(1);
+        upstream.count(answer.is_ok());
         tracing::debug!(
             method = request.method.as_str(),
             upstream = upstream.config.name,
@@ -130,7 +124,7 @@ impl<'a> Relay<'a> {
             connect_ms = trace.connected.as_millis() as u64,
             total_ms = started.elapsed().as_millis() as u64,
             traceparent = request.params.text(Member::MetaTraceparent).as_deref(),
-            outcome,
+            is_ok = answer.is_ok(),
             "relayed"
         );
         answer

@@ -13,7 +13,7 @@ mod own;
 mod supervise;
 mod watched;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -57,6 +57,9 @@ pub(crate) struct Upstream {
     /// A call found the connection broken.
     suspected: Notify,
     condition: Mutex<Condition>,
+    /// Calls that failed, and calls that did not. Kept, because finding a counter costs as much as
+    /// reading a short request.
+    calls: [OnceLock<metrics::Counter>; 2],
 }
 
 /// The shared connection, or why there is none.
@@ -109,7 +112,17 @@ impl Upstream {
             wanted: Notify::new(),
             suspected: Notify::new(),
             condition: Mutex::new(Condition { last_error: None, since: health::now() }),
+            calls: Default::default(),
         }
+    }
+
+    /// Counts a call that has ended.
+    pub(crate) fn count(&self, is_ok: bool) {
+        let counter = self.calls[usize::from(is_ok)].get_or_init(|| {
+            let (name, outcome) = (self.config.name.clone(), if is_ok { "ok" } else { "error" });
+            metrics::counter!("lyceum_upstream_calls_total", "upstream" => name, "outcome" => outcome)
+        });
+        counter.increment(1);
     }
 
     /// Whether it is what an operator wants. Only processes depend on what may be started.

@@ -124,9 +124,7 @@ impl House {
 
     /// The text a tool answers with, which is JSON in our script.
     pub(crate) async fn told(&self, tool: &str) -> Value {
-        let answer = self.ask("tools/call", json!({ "name": tool })).await;
-        let text = answer["result"]["content"][0]["text"].as_str();
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| panic!("{answer}"))
+        said(&self.ask("tools/call", json!({ "name": tool })).await)
     }
 
     /// The same, once the tool can be reached again.
@@ -135,7 +133,7 @@ impl House {
         loop {
             let answer = self.ask("tools/call", json!({ "name": tool })).await;
             if answer["result"]["isError"] != true {
-                return self.told(tool).await;
+                return said(&answer);
             }
             assert!(start.elapsed() < PATIENCE, "{answer}");
             sleep(Duration::from_millis(50)).await;
@@ -163,6 +161,12 @@ impl House {
         assert_eq!(answer(&mut events).await.json()["id"], 0);
         (events, id)
     }
+}
+
+/// The JSON in the text of a tool's answer.
+fn said(answer: &Value) -> Value {
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| panic!("{answer}"))
 }
 
 /// The next answer on a stream; notifications may come before it.
