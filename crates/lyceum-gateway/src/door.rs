@@ -172,12 +172,15 @@ impl Handler for Door {
     }
 
     async fn notify(&self, notification: Notification, cx: Context) {
-        if notification.method == "notifications/roots/list_changed" {
-            for upstream in self.state.routes.load().all() {
-                upstream.roots_changed(&cx);
+        let roots_changed = notification.method == "notifications/roots/list_changed";
+        self.state.server.notify(notification, cx.clone()).await;
+        if roots_changed {
+            let routes = self.state.routes.load_full();
+            // In this task and one by one, so that the endpoint's bound on notifications is ours, too.
+            for upstream in routes.all() {
+                upstream.roots_changed(&cx).await;
             }
         }
-        self.state.server.notify(notification, cx).await;
     }
 
     fn stream_opened(&self, session: &Arc<Session>) {

@@ -262,18 +262,16 @@ impl Upstream {
 
     /// Tells the connection of a session, if it has one of its own, that its roots changed. On
     /// shared connections the roots are those of whoever calls.
-    pub(crate) fn roots_changed(&self, cx: &Context) {
+    pub(crate) async fn roots_changed(&self, cx: &Context) {
         let Some(own) = self.own.of_session(cx) else { return };
         if own.era == Era::Modern {
             return;
         }
-        let name = self.config.name.clone();
-        tokio::spawn(async move {
-            let told = own.peer.notify("notifications/roots/list_changed", b"").await;
-            if let Err(error) = told {
-                tracing::debug!(upstream = name, %error, "could not tell that roots changed");
-            }
-        });
+        let told = own.peer.notify("notifications/roots/list_changed", b"").await;
+        if let Err(error) = told {
+            let name = &self.config.name;
+            tracing::debug!(upstream = name, %error, "could not tell that roots changed");
+        }
     }
 
     /// Returns when a task may have changed, at the latest after `patience`.

@@ -115,8 +115,8 @@ fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway) {
             if !changed.is_empty() {
                 tracing::warn!(
                     settings = changed.join(", "),
-                    "these settings changed and do not until the server is restarted; upstreams, \
-                     their lockfile and [stdio] do at once"
+                    "these changed settings wait until the server is restarted; upstreams, their \
+                     lockfile and [stdio] take effect at once"
                 );
             }
             if allowed_commands != current.allowed_commands {

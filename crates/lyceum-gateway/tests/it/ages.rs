@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lyceum_gateway::{Share, UpstreamConfig};
-use lyceum_http::client::{CallOptions, Peer};
+use lyceum_http::client::CallOptions;
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::{Value, json};
 
-use crate::house::{House, Way, fixture_upstream, text};
+use crate::house::{House, Way, counts, fixture_upstream, text};
 use crate::mirror::Mirror;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,18 +51,6 @@ async fn a_session_whose_process_crashed_gets_another_one() {
     assert_eq!(text(&peer, "up_echo", json!({"text": "b"})).await.unwrap(), "b");
 }
 
-async fn counts(peer: &Peer, expected: &str) {
-    let mut told = String::new();
-    for _ in 0..300 {
-        told = text(peer, "up_counts", json!({})).await.unwrap();
-        if told == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{told}, not {expected}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_session_keeps_its_connection_however_many_want_one() {
     let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
@@ -74,12 +62,12 @@ async fn a_busy_session_keeps_its_connection_however_many_want_one() {
         let busy = busy.clone();
         tokio::spawn(async move { text(&busy, "up_wait", json!({})).await })
     };
-    counts(&busy, "1 waiting, 0 cancelled").await;
+    counts(&busy, "1 waiting, 0 cancelled", "").await;
     let mut told = text(&other, "up_echo", json!({"text": "mine"})).await.unwrap();
     assert!(told.contains("as many connections as it may have (1)"), "{told}");
-    counts(&busy, "1 waiting, 0 cancelled").await;
+    counts(&busy, "1 waiting, 0 cancelled", "").await;
     waiting.abort();
-    counts(&busy, "0 waiting, 1 cancelled").await;
+    counts(&busy, "0 waiting, 1 cancelled", "").await;
     // Whoever is idle gives way.
     for _ in 0..100 {
         told = text(&other, "up_echo", json!({"text": "mine"})).await.unwrap();

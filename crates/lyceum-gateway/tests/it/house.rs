@@ -220,3 +220,16 @@ pub(crate) async fn text(peer: &Peer, tool: &str, arguments: Value) -> Result<St
         .unwrap_or_else(|| panic!("no text in {result}"))
         .to_owned())
 }
+
+/// Waits until the fixture has so many calls waiting and cancelled; `cell` is told if it never does.
+pub(crate) async fn counts(peer: &Peer, expected: &str, cell: &str) {
+    let mut told = String::new();
+    for _ in 0..300 {
+        told = text(peer, "up_counts", json!({})).await.unwrap();
+        if told == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{cell}: {told}, not {expected}");
+}

@@ -7,7 +7,7 @@ use lyceum_http::client::{CallOptions, Peer};
 use lyceum_wire::{Era, LogLevel, Revision, RevisionSet};
 use serde_json::{Value, json};
 
-use crate::house::{Client1, House, Way, text};
+use crate::house::{Client1, House, Way, counts, text};
 
 const WAYS: [(Way, RevisionSet); 5] = [
     (Way::Http, RevisionSet::LEGACY),
@@ -139,21 +139,9 @@ async fn cancels(peer: &Peer, cell: &str) {
         let peer = peer.clone();
         tokio::spawn(async move { text(&peer, "up_wait", json!({})).await })
     };
-    becomes(peer, "1 waiting, 0 cancelled", cell).await;
+    counts(peer, "1 waiting, 0 cancelled", cell).await;
     waiting.abort();
-    becomes(peer, "0 waiting, 1 cancelled", cell).await;
-}
-
-async fn becomes(peer: &Peer, expected: &str, cell: &str) {
-    let mut told = String::new();
-    for _ in 0..300 {
-        told = text(peer, "up_counts", json!({})).await.unwrap();
-        if told == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{cell}: {told}, not {expected}");
+    counts(peer, "0 waiting, 1 cancelled", cell).await;
 }
 
 async fn changes(peer: &Peer, client: &Client1, cell: &str) {

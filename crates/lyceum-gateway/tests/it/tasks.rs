@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::fixture;
-use crate::house::{Client1, House, Way, fixture_upstream, serve_on, text};
+use crate::house::{Client1, House, Way, counts, fixture_upstream, serve_on, text};
 
 /// What a modern client says that can follow tasks.
 const FOLLOWS: &str = r#"{"elicitation":{},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -257,22 +257,10 @@ async fn a_task_nobody_knows_of_is_cancelled_with_its_call() {
             let peer = peer.clone();
             tokio::spawn(async move { text(&peer, "up_wait_only", json!({})).await })
         };
-        counts(&peer, "1 waiting, 0 cancelled").await;
+        counts(&peer, "1 waiting, 0 cancelled", "").await;
         waiting.abort();
-        counts(&peer, "0 waiting, 1 cancelled").await;
+        counts(&peer, "0 waiting, 1 cancelled", "").await;
     }
-}
-
-async fn counts(peer: &Peer, expected: &str) {
-    let mut told = String::new();
-    for _ in 0..300 {
-        told = text(peer, "up_counts", json!({})).await.unwrap();
-        if told == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{told}, not {expected}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -339,7 +327,7 @@ async fn a_question_of_a_task_finds_its_client_among_others_on_one_stream() {
             let other = other.clone();
             tokio::spawn(async move { text(&other, "up_wait", json!({})).await })
         };
-        counts(&peer, "1 waiting, 0 cancelled").await;
+        counts(&peer, "1 waiting, 0 cancelled", "").await;
         let id = start(&peer, "up_long_ask").await;
         result(&peer, &id, "Hello, Ada!", &format!("{way:?}")).await;
         assert_eq!(*client.asked.lock().unwrap(), ["elicitation/create"]);

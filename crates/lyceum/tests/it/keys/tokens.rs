@@ -1,5 +1,7 @@
 //! A secret in the path: right, wrong and replaced.
 
+use std::path::{Path, PathBuf};
+
 use lyceum_testkit::{Request, Response};
 use serde_json::json;
 use tokio::time::{Duration, timeout};
@@ -21,16 +23,21 @@ fn said(response: &Response) -> (u16, Vec<(String, String)>, String) {
     (response.status(), headers, response.text().to_owned())
 }
 
-#[tokio::test]
-async fn token_reaches_the_gpt_profile_and_a_wrong_one_reaches_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let token = data.path().join("token");
+/// The first token in its file, and a configuration with its endpoint and one without a token.
+fn beside_a_plain_endpoint(data: &Path) -> (PathBuf, PathBuf) {
+    let token = data.join("token");
     secret(&token, FIRST);
     let file = format!(
         "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/gpt-mcp/{{token}}/mcp\"\n\
          token_file = {token:?}\n"
     );
-    let file = configuration(data.path(), &file);
+    (token, configuration(data, &file))
+}
+
+#[tokio::test]
+async fn token_reaches_the_gpt_profile_and_a_wrong_one_reaches_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let (token, file) = beside_a_plain_endpoint(data.path());
     // With a key on record, everything but the token's path needs one.
     create(data.path(), "k").await;
     let lyceum = Lyceum::start(data.path(), &["--config", file.to_str().unwrap()]).await;
@@ -57,13 +64,7 @@ async fn token_reaches_the_gpt_profile_and_a_wrong_one_reaches_nothing() {
 #[tokio::test]
 async fn streams_of_a_replaced_token_end_and_others_go_on() {
     let data = tempfile::tempdir().unwrap();
-    let token = data.path().join("token");
-    secret(&token, FIRST);
-    let file = format!(
-        "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/gpt-mcp/{{token}}/mcp\"\n\
-         token_file = {token:?}\n"
-    );
-    let file = configuration(data.path(), &file);
+    let (token, file) = beside_a_plain_endpoint(data.path());
     let lyceum = Lyceum::start(data.path(), &["--config", file.to_str().unwrap()]).await;
     let listen = async |path: &str| {
         let wanted = json!({ "notifications": { "resourcesListChanged": true } });
