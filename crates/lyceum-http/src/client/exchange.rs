@@ -58,12 +58,14 @@ impl Body for RequestBody {
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<Reply, ClientError>> + Send>>;
+type Sending = dyn Fn(Request<RequestBody>, Wanted) -> Sent + Send + Sync;
 
 /// Sends requests by whatever HTTP stack it was given.
 #[derive(Clone)]
 pub(crate) struct Exchange {
-    send: Arc<dyn Fn(Request<RequestBody>, Wanted) -> Sent + Send + Sync>,
+    send: Arc<Sending>,
     wanted: Wanted,
+    greeting: Wanted,
 }
 
 impl fmt::Debug for Exchange {
@@ -91,7 +93,7 @@ impl Exchange {
                 receive(service.call(request).await.map_err(failed)?, wanted).await
             })
         };
-        Exchange { send: Arc::new(send), wanted: Wanted::content(limits) }
+        Exchange::new(Arc::new(send), limits)
     }
 
     /// Over plain HTTP, to the origin of this URL.
@@ -101,7 +103,12 @@ impl Exchange {
             let plain = plain.clone();
             Box::pin(async move { receive(plain.send(request).await?, wanted).await })
         };
-        Ok(Exchange { send: Arc::new(send), wanted: Wanted::content(limits) })
+        Ok(Exchange::new(Arc::new(send), limits))
+    }
+
+    fn new(send: Arc<Sending>, limits: &Limits) -> Exchange {
+        let (wanted, greeting) = (Wanted::content(limits), Wanted::greeting(limits));
+        Exchange { send, wanted, greeting }
     }
 
     /// Posts a request.
@@ -112,6 +119,16 @@ impl Exchange {
         body: Bytes,
     ) -> Result<Reply, ClientError> {
         (self.send)(post(url, headers, body), self.wanted).await
+    }
+
+    /// Posts a request to whose answer nobody may give much room.
+    pub(crate) async fn greet(
+        &self,
+        url: &Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, ClientError> {
+        (self.send)(post(url, headers, body), self.greeting).await
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is

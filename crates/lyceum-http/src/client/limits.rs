@@ -10,6 +10,10 @@ pub struct Limits {
     pub body: usize,
     /// Bytes of one server-sent event, or of one line.
     pub event: usize,
+    /// Bytes of what a server says about itself: its answer to `server/discover` or `initialize`, and
+    /// whatever else comes in an event or a line before it. Less than the other two, because a server
+    /// that is unwell is connected to again and again.
+    pub greeting: usize,
     /// How long a call may hear nothing from the server (messages count, keep-alive comments do
     /// not) while no handler of ours is at work; and how long a server may take no lines.
     pub silence: Duration,
@@ -34,6 +38,7 @@ impl Default for Limits {
         Limits {
             body: 16 << 20,
             event: 16 << 20,
+            greeting: 1 << 20,
             silence: Duration::from_secs(60),
             probe: Duration::from_secs(10),
             rounds: 16,

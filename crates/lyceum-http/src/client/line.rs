@@ -6,6 +6,7 @@ mod queue;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -42,6 +43,8 @@ pub(crate) struct Line {
     queue: Queue,
     pending: Arc<Pending>,
     pub(crate) life: Life,
+    /// Whether it is known how to speak to the server.
+    is_greeted: AtomicBool,
     /// Ends when everything is written and our side is hung up.
     written: Life,
 }
@@ -74,6 +77,7 @@ impl Connection {
             queue: Queue::new(),
             pending: Arc::new(Pending::new(core.limits.pending)),
             life: Life::new(),
+            is_greeted: AtomicBool::new(false),
             written: Life::new(),
         });
         let reader = Task::spawn(read(Arc::clone(&line), reader));
@@ -129,6 +133,20 @@ impl Line {
     /// Sends a notification or a response.
     pub(crate) async fn tell(&self, body: Bytes) -> Result<(), ClientError> {
         self.queue.push(body).await.map(drop).ok_or_else(|| self.unsent())
+    }
+
+    /// It is known how to speak to the server, so it may say more.
+    pub(crate) fn greeted(&self) {
+        self.is_greeted.store(true, Ordering::Relaxed);
+    }
+
+    /// How long a line of the server's may be.
+    fn max_bytes(&self) -> usize {
+        let limits = &self.core.limits;
+        match self.is_greeted.load(Ordering::Relaxed) {
+            true => limits.event,
+            false => limits.event.min(limits.greeting),
+        }
     }
 
     pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
@@ -195,7 +213,7 @@ async fn read(line: Arc<Line>, input: impl AsyncRead + Unpin) {
 }
 
 async fn take_in(line: &Arc<Line>, input: impl AsyncRead + Unpin) -> Result<(), ClientError> {
-    let mut lines = Lines::new(input, line.core.limits.event);
+    let mut lines = Lines::new(input, || line.max_bytes());
     let mut traffic = Traffic::new(Post::Line(Arc::clone(line)), &Arc::<Answering>::default());
     let mut n_noise = 0;
     while let Some(text) = lines.next().await? {

@@ -34,6 +34,9 @@ use super::tools::{self, Catalogue, Tool};
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// Asks a server what it is.
+pub(crate) const DISCOVER: &str = "server/discover";
+
 /// A stateless server.
 #[derive(Debug)]
 pub(crate) struct Modern {
@@ -213,7 +216,10 @@ impl Modern {
         body: Bytes,
     ) -> Result<Reply, ClientError> {
         let headers = self.headers(remote, call, revision)?;
-        remote.exchange.post(&remote.url, headers, body).await
+        match call.method {
+            DISCOVER => remote.exchange.greet(&remote.url, headers, body).await,
+            _ => remote.exchange.post(&remote.url, headers, body).await,
+        }
     }
 
     /// The routing headers, which repeat parts of the body.

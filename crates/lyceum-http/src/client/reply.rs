@@ -47,6 +47,11 @@ impl Wanted {
     pub(crate) fn content(limits: &Limits) -> Wanted {
         Wanted::Content { body: limits.body, event: limits.event }
     }
+
+    pub(crate) fn greeting(limits: &Limits) -> Wanted {
+        let most = limits.greeting;
+        Wanted::Content { body: limits.body.min(most), event: limits.event.min(most) }
+    }
 }
 
 /// What the server answered.

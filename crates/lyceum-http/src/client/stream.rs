@@ -71,6 +71,12 @@ impl Messages {
         }
     }
 
+    /// Takes events of so many bytes from now on.
+    pub(crate) fn allow(&mut self, max_event: usize) {
+        self.max_event = max_event;
+        self.decoder.allow(max_event);
+    }
+
     /// Where to resume, if the server gave its events ids.
     pub(crate) fn last_event_id(&self) -> Option<&str> {
         self.decoder.last_event_id()

@@ -4,6 +4,7 @@
 //! parses the JSON refuses bad UTF-8, instead of being handed replacement characters).
 
 use bytes::Bytes;
+use memchr::memchr2;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -83,6 +84,11 @@ impl Decoder {
         }
     }
 
+    /// Allows `max_event` bytes for each event from now on.
+    pub(crate) fn allow(&mut self, max_event: usize) {
+        self.limit = max_event;
+    }
+
     /// Adds the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
@@ -144,8 +150,7 @@ impl Decoder {
                 self.scanned = self.start;
             }
         }
-        let is_end = |&byte: &u8| byte == b'\n' || byte == b'\r';
-        match self.buffer[self.scanned..].iter().position(is_end) {
+        match memchr2(b'\n', b'\r', &self.buffer[self.scanned..]) {
             Some(at) => {
                 let line = (self.start, self.scanned + at);
                 self.after_cr = self.buffer[line.1] == b'\r';

@@ -93,6 +93,7 @@ impl HttpSse {
 
 impl Stream {
     async fn open(remote: &Arc<Remote>, places: Places) -> Result<Stream, ClientError> {
+        let limits = &remote.core.limits;
         let url = match places {
             Places::Named => remote.url.clone(),
             Places::Fixed => endpoint::below(&remote.url, "sse")?,
@@ -106,11 +107,16 @@ impl Stream {
             }
         };
         let endpoint = match places {
-            Places::Named => endpoint::resolve(&url, &endpoint_named(&mut messages).await?)?,
+            Places::Named => {
+                messages.allow(limits.greeting.min(limits.event));
+                let named = endpoint_named(&mut messages).await?;
+                messages.allow(limits.event);
+                endpoint::resolve(&url, &named)?
+            }
             Places::Fixed => endpoint::below(&remote.url, "message")?,
         };
         let link = Arc::new(Link::new(remote, endpoint));
-        let pending = Arc::new(Pending::new(remote.core.limits.pending));
+        let pending = Arc::new(Pending::new(limits.pending));
         let life = Arc::new(Life::new());
         let read = read(messages, Arc::clone(&link), Arc::clone(&pending), Arc::clone(&life));
         Ok(Stream { link, pending, life, reader: Task::spawn(read) })

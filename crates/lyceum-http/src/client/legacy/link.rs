@@ -51,6 +51,11 @@ impl Link {
         self.remote.exchange.post(&self.url, roomy(&self.headers), body).await
     }
 
+    /// Posts the request that begins a session.
+    pub(crate) async fn greet(&self, body: Bytes) -> Result<Reply, ClientError> {
+        self.remote.exchange.greet(&self.url, roomy(&self.headers), body).await
+    }
+
     /// Posts a message that is not answered here; the refusal, if it was refused.
     pub(crate) async fn deliver(&self, body: Bytes) -> Result<Option<Refused>, ClientError> {
         self.remote.exchange.deliver(&self.url, roomy(&self.headers), body).await

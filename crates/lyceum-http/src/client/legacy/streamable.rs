@@ -71,7 +71,7 @@ impl Streamable {
         let link = Link::new(remote, remote.url.clone());
         let id = core.next_id();
         let body = encode::request(&id, handshake::METHOD, Some(&handshake::params(core)?));
-        let reply = link.post(body).await?;
+        let reply = link.greet(body).await?;
         let raw = match reply.content {
             Content::Json(body) => result_in(&body, &id)?,
             Content::Events(messages) => first_answer(*messages, &id).await?,

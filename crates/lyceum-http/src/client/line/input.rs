@@ -11,17 +11,18 @@ const CHUNK: usize = 16 << 10;
 
 /// The lines of `input`.
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
+pub(crate) struct Lines<R, L> {
     input: R,
-    limit: usize,
+    /// How long a line may be at the moment.
+    limit: L,
     buffer: BytesMut,
     /// Bytes of `buffer` known to hold no line end.
     n_searched: usize,
     ended: bool,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(crate) fn new(input: R, limit: usize) -> Lines<R> {
+impl<R: AsyncRead + Unpin, L: Fn() -> usize> Lines<R, L> {
+    pub(crate) fn new(input: R, limit: L) -> Lines<R, L> {
         Lines { input, limit, buffer: BytesMut::new(), n_searched: 0, ended: false }
     }
 
@@ -30,7 +31,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             while let Some(line) = self.take() {
-                if line.len() > self.limit {
+                if line.len() > (self.limit)() {
                     return Err(self.too_long());
                 }
                 let message = line.trim_ascii();
@@ -38,7 +39,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                     return Ok(Some(line.slice_ref(message)));
                 }
             }
-            if self.buffer.len() > self.limit {
+            if self.buffer.len() > (self.limit)() {
                 return Err(self.too_long());
             }
             if self.ended {
@@ -68,7 +69,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn too_long(&self) -> ClientError {
-        ClientError::TooLarge { what: "a line of the server's output", limit: self.limit }
+        ClientError::TooLarge { what: "a line of the server's output", limit: (self.limit)() }
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
                 // Nobody reads on after a line that is too long.
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut write, input.as_bytes()).await;
             });
-            let mut lines = Lines::new(read, 8);
+            let mut lines = Lines::new(read, || 8);
             let mut seen = Vec::new();
             loop {
                 match lines.next().await {
@@ -112,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_endless_line_is_not_kept() {
-        let mut lines = Lines::new(tokio::io::repeat(b'x'), 1 << 20);
+        let mut lines = Lines::new(tokio::io::repeat(b'x'), || 1 << 20);
         assert!(lines.next().await.is_err());
         assert!(lines.buffer.capacity() < 4 << 20, "{}", lines.buffer.capacity());
     }

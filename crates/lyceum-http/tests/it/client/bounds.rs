@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lyceum_http::client::{Client, ClientError};
 
-use super::script::{Scene, Script, Then, events, modern, status};
+use super::script::{Scene, Script, Then, events, modern, result, status};
 use super::{client, connect, limits};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -39,6 +39,41 @@ async fn answers_are_held_only_up_to_a_limit() {
             "{answer:.80}: {error}"
         );
     }
+}
+
+/// A server is connected to again and again, so less is read of what it says about itself.
+#[tokio::test]
+async fn an_endless_greeting_is_given_up_early() {
+    let (endless, long) = (format!("data: {}", "x".repeat(3000)), "x".repeat(3000));
+    let old = || [status("server/discover", 400), status("\"initialize\"", 405)];
+    for scenes in [
+        vec![events("server/discover", &endless, Then::Stay)],
+        vec![result("server/discover", &format!(r#"{{"x":"{long}"}}"#))],
+        vec![status("server/discover", 400), events("\"initialize\"", &endless, Then::Stay)],
+        old().into_iter().chain([events("GET", &endless, Then::Stay)]).collect(),
+    ] {
+        let n_scenes = scenes.len();
+        let script = Script::play(scenes).await;
+        let short = limits(|limits| limits.greeting = 1000);
+        let client = client(&script).limits(short).build().unwrap();
+        // Sooner than a server is given up that says nothing.
+        let ended = tokio::time::timeout(Duration::from_secs(5), client.connect()).await;
+        let error = ended.unwrap().unwrap_err();
+        // Without a stream either, the first refusal says more.
+        let is_old = matches!(&error, ClientError::Status(refused) if refused.status == 405);
+        let is_large = matches!(error, ClientError::TooLarge { limit: 1000, .. });
+        assert!(is_large || is_old && n_scenes == 3, "{n_scenes}: {error}");
+    }
+}
+
+/// What is said later may be longer.
+#[tokio::test]
+async fn only_the_greeting_has_to_be_short() {
+    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(3000));
+    let script = Script::play([modern(), result("tools/call", &long)]).await;
+    let short = limits(|limits| limits.greeting = 1000);
+    let server = client(&script).limits(short).build().unwrap().connect().await.unwrap();
+    assert_eq!(server.call("tools/call", r#"{"name":"a"}"#).await.unwrap(), long);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use lyceum_http::client::{CallOptions, Client, ClientError, Peer, Transport};
 use lyceum_wire::Revision;
 
 use super::script::{Event, Scene, Script, Then, error, events, json, status};
-use super::{Echo, client, connect};
+use super::{Echo, client, connect, limits};
 
 fn endpoint(url: &str) -> Scene {
     events("GET", &format!("event: endpoint\ndata: {url}\n\n"), Then::Stay)
@@ -35,6 +35,17 @@ async fn connect_old(script: &Script) -> Peer {
 
 const HEADERS: &str =
     "content-type: application/json\naccept: application/json, text/event-stream\nhost: HOST\n\n";
+
+#[tokio::test]
+async fn only_the_endpoint_has_to_be_short() {
+    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(1000));
+    let script = Script::play(session()).await;
+    script.add([answered("tools/call", &long)]);
+    let short = limits(|limits| limits.greeting = 100);
+    let client = client(&script).limits(short).transport(Transport::HttpSse).build().unwrap();
+    let server = client.connect().await.unwrap();
+    assert_eq!(server.call("tools/call", r#"{"name":"a"}"#).await.unwrap(), long);
+}
 
 #[tokio::test]
 async fn the_ladder_leads_down_to_http_sse() {

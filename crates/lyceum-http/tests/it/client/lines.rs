@@ -170,6 +170,27 @@ async fn a_line_that_is_too_long_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn only_the_greeting_has_to_be_short() {
+    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(1000));
+    let short = || client().limits(limits(|limits| limits.greeting = 1000));
+    let (mut pipe, peer) = meet(short(), Pipe::be_legacy).await;
+    let peer = peer.unwrap();
+    let waiting = call(&peer, CallOptions::new());
+    let id = pipe.request("tools/call").await;
+    pipe.result(&id, &long).await;
+    assert_eq!(waiting.await.unwrap().unwrap(), long);
+    let (mut pipe, (reader, writer)) = Pipe::new(64 << 10);
+    let connecting = short().connect_over(reader, writer);
+    let greet = async {
+        let id = pipe.request("server/discover").await;
+        pipe.result(&id, &long).await;
+    };
+    let error = tokio::join!(connecting, greet).0.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(matches!(error, ClientError::Broken(_)) && source.contains("1000"), "{source}");
+}
+
+#[tokio::test]
 async fn calls_end_with_the_servers_output_and_know_whether_they_were_sent() {
     let (mut pipe, peer) = legacy().await;
     let waiting = call(&peer, CallOptions::new());
