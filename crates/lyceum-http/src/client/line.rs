@@ -1,6 +1,7 @@
 //! [`Line`]: a server at the other end of two byte streams, such as a child process's. One message
 //! per line, in both eras; requests of all calls share the way there, and answers the way back.
 
+mod answered;
 mod input;
 mod queue;
 
@@ -24,6 +25,7 @@ use super::post::{CancelOnDrop, PARTING, Post};
 use super::response::raw_error_in;
 use super::task::Task;
 use super::traffic::{Answering, Traffic};
+use answered::answered;
 use input::Lines;
 use queue::Queue;
 pub(crate) use queue::Ticket;
@@ -171,11 +173,11 @@ impl Line {
         }
         match Message::parse(line) {
             Ok(message) => self.pending.take(message, traffic).await,
-            Err(error) => match (raw_error_in(line), &error.id) {
+            Err(error) => match (raw_error_in(line), error.id.clone().or_else(|| answered(line))) {
                 // A server that lost track of the id still said what went wrong.
                 (Some(raw), _) => self.pending.blame(raw),
                 // There will be no other answer.
-                (None, Some(id)) => self.pending.refuse(id, &error),
+                (None, Some(id)) => self.pending.refuse(&id, &error),
                 (None, None) => {
                     tracing::debug!(%error, "a line that is no message");
                     return false;
