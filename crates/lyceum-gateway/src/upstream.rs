@@ -226,14 +226,19 @@ impl Upstream {
                 lock(&self.breaker).succeeded();
             }
             Err(
-                ClientError::Unreachable(_)
+                error @ (ClientError::Unreachable(_)
                 | ClientError::Unsent(_)
                 | ClientError::Broken(_)
                 | ClientError::Interrupted
-                | ClientError::Closed,
+                | ClientError::Closed),
             ) => {
                 self.own.forget(connection);
-                connection.suspect();
+                // What breaks under many calls at once is one failure, not many; and what was never
+                // sent says nothing about how calls fare.
+                let was_sent = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
+                if connection.suspect() && was_sent {
+                    lock(&self.breaker).failed(Instant::now());
+                }
                 self.suspected.notify_one();
             }
             Err(

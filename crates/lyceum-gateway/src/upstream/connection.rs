@@ -79,8 +79,9 @@ impl Connection {
         self.era == Era::Legacy && is_one_stream && self.n_held.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn suspect(&self) {
-        self.is_suspect.store(true, Ordering::Relaxed);
+    /// A call found it broken; whether it is the first to do so.
+    pub(crate) fn suspect(&self) -> bool {
+        !self.is_suspect.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn is_suspect(&self) -> bool {

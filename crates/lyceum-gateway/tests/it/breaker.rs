@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::house::{House, Way, fixture_upstream};
+use crate::mirror::{Mirror, Reply, plain};
 
 const CAPABLE: &str = r#"{"elicitation":{}}"#;
 
@@ -119,4 +120,64 @@ async fn asking_for_completions_does_not_use_up_the_one_call_that_may_try() {
     assert_eq!(completed["completion"]["values"], json!([]), "{completed}");
     let ended = call(&peer, json!({"name": "up_act"})).await;
     assert_eq!(ended["content"][0]["text"], "done", "{ended}");
+}
+
+/// Calls until the upstream is left alone; how often it was called.
+async fn failures(config: UpstreamConfig) -> usize {
+    let house = House::with(vec![config], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    for n in 0..200 {
+        let ended = call(&peer, json!({"name": "up_mirror"})).await;
+        assert_eq!(ended["isError"], true, "{ended}");
+        let told = ended["content"][0]["text"].as_str().unwrap_or_default();
+        if told.contains("did not answer several calls in a row") {
+            assert_eq!(status(&house), Status::Failing);
+            return n;
+        }
+        // A call that breaks is looked into before the next one counts.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it is called and called: {:?}", house.gateway.health());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_only_answers_pings_is_left_alone() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
+    let foreign = r#"{"jsonrpc":"2.0","id":"of another","result":{}}"#;
+    for (name, answer) in [
+        ("protocol", format!("{head}{}\r\n\r\n{foreign}", foreign.len())),
+        ("garbage", "\u{0} this is no HTTP\r\n\r\n".to_owned()),
+        ("hang-up", String::new()),
+    ] {
+        let upstream = Mirror::answering(move |request| match request.method.as_str() {
+            "tools/call" => Reply::Bytes(answer.clone().into_bytes()),
+            "ping" => Reply::Result("{}".to_owned()),
+            method => plain(method),
+        })
+        .await;
+        let n_failures = failures(upstream.config("up")).await;
+        assert!(n_failures >= 3, "{name}: {n_failures}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_break_together_are_one_failure() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let house = House::with(vec![config], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    let waiting = (0..5).map(|_| {
+        let peer = peer.clone();
+        tokio::spawn(async move { call(&peer, json!({"name": "up_wait"})).await })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    crate::house::counts(&peer, "5 waiting, 0 cancelled", "").await;
+    call(&peer, json!({"name": "up_crash"})).await;
+    for call in waiting {
+        assert_eq!(call.await.unwrap()["isError"], true);
+    }
+    crate::healing::status(&house, "up", Status::Up).await;
+    let echo = json!({"name": "up_echo", "arguments": {"text": "a"}});
+    let answered = call(&peer, echo).await;
+    assert_eq!(answered["content"][0]["text"], "a", "{answered}");
+    house.gateway.close().await;
 }
