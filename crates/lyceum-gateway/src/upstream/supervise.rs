@@ -112,12 +112,15 @@ async fn attend(
     );
     let mut watching = Watching::new(upstream, connection);
     watching.renew().await;
-    let mut n_renewed = 0;
+    let (mut n_renewed, mut reopenings) = (0, Reopenings::default());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = connection.peer.closed() => {
+                if reopenings.permit() && connection.peer.reopen().await.is_ok() {
+                    continue;
+                }
                 return Ended::Lost(connection.farewell("the connection was lost").await);
             },
             () = upstream.news.arrived() => {
@@ -152,6 +155,20 @@ async fn attend(
                 }
             }
         }
+    }
+}
+
+/// Sessions over HTTP can be opened again where they are, which whoever calls meanwhile does as well:
+/// they share what comes of it, and nobody is told that the upstream is down.
+#[derive(Debug, Default)]
+struct Reopenings(Option<Instant>);
+
+impl Reopenings {
+    /// Whether to try; what breaks again soon is left to the backoff.
+    fn permit(&mut self) -> bool {
+        let is_soon = self.0.is_some_and(|last| last.elapsed() < GOOD);
+        self.0 = Some(Instant::now());
+        !is_soon
     }
 }
 

@@ -21,6 +21,7 @@ mod mirror;
 mod oauth;
 mod processes;
 mod reload;
+mod renewal;
 mod smuggling;
 mod stack;
 mod sweep;

@@ -171,6 +171,16 @@ impl Legacy {
         renewed.wait_for(|renewed| *renewed > n).await.map_or(n, |renewed| *renewed)
     }
 
+    /// Opens the session in use again if it is no more.
+    pub(crate) async fn reopen(&self) -> Result<(), ClientError> {
+        let session = self.session()?;
+        if !session.life().is_over() {
+            return Ok(());
+        }
+        let opening = Silence::new(self.core.limits.silence);
+        opening.watch(pin!(self.renew(&session))).await.map(drop)
+    }
+
     pub(crate) async fn close(&self) {
         let session = self.lock().take();
         match session.as_deref() {
@@ -188,7 +198,7 @@ impl Legacy {
         if !Arc::ptr_eq(&current, gone) {
             return Ok(current);
         }
-        tracing::info!("the server forgot the session, opening another");
+        tracing::info!("the session is gone, opening another");
         let fresh = Arc::new(gone.reopen().await?);
         let mut session = self.lock();
         if session.is_none() {

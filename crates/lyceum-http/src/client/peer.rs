@@ -191,8 +191,18 @@ impl Peer {
         }
     }
 
+    /// Opens the session of a legacy server over HTTP again if its connection is no more; calls that
+    /// find out at the same time share the new one. Over lines there is nothing to open again.
+    pub async fn reopen(&self) -> Result<(), ClientError> {
+        match &self.0.wire {
+            Wire::Modern(_) if self.is_closed() => Err(ClientError::Closed),
+            Wire::Modern(_) => Ok(()),
+            Wire::Legacy(legacy) => legacy.reopen().await,
+        }
+    }
+
     /// Waits until the session of a legacy server was opened again more than `n` times, because the
-    /// server had forgotten it, and says how often it was. Subscriptions and the log level are
+    /// server had forgotten it or it was [reopened](Self::reopen), and says how often it was. Subscriptions and the log level are
     /// forgotten with it, and what the server offers may be something else.
     pub async fn renewed(&self, n: u64) -> u64 {
         match &self.0.wire {
