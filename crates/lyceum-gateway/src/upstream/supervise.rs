@@ -72,7 +72,7 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
                     Ended::Idle => {
                         upstream.set_link(Link::Idle);
                         connection.close().await;
-                        sweeping(&upstream, upstream.wanted.notified()).await;
+                        sweeping(&upstream, wanted(&upstream)).await;
                         upstream.set_link(Link::Connecting);
                         continue;
                     }
@@ -86,6 +86,20 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
         upstream.set_link(Link::Down { reason, until: Instant::now() + wait });
         sweeping(&upstream, sleep(wait)).await;
         upstream.set_link(Link::Connecting);
+    }
+}
+
+/// Waits until somebody wants to call the upstream, or to hear about a resource of its.
+async fn wanted(upstream: &Upstream) {
+    loop {
+        tokio::select! {
+            () = upstream.wanted.notified() => return,
+            () = upstream.watched.changed() => {
+                if !upstream.watched.uris().is_empty() {
+                    return;
+                }
+            }
+        }
     }
 }
 

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use lyceum_gateway::{Share, UpstreamConfig};
+use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::{EraChoice, Gateway, Setting, Share, Status, Target, UpstreamConfig};
 use lyceum_http::client::CallOptions;
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::house::{House, Way, counts, fixture_upstream, text};
+use crate::census::children;
+use crate::healing::status;
+use crate::house::{
+    House, Way, counts, fixture_upstream, own_server, serve_handler, setting, text,
+    upstream_program,
+};
 use crate::mirror::Mirror;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,4 +84,87 @@ async fn a_busy_session_keeps_its_connection_however_many_want_one() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("an idle session kept its connection: {told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_is_closed_unless_somebody_watches_a_resource() {
+    let (config, _running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { idle_timeout: Some(Duration::from_secs(1)), ..config };
+    let house = House::with(vec![config], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), "{}").await;
+    status(&house, "up", Status::Idle).await;
+    let filter = r#"{"resourceSubscriptions":["up+fixture://watched"]}"#;
+    let watching = peer.listen(filter).await.unwrap();
+    status(&house, "up", Status::Up).await;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        assert_eq!(house.gateway.health()[0].1.status, Status::Up, "it is watched");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(watching);
+    status(&house, "up", Status::Idle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_session_gives_its_process_back_while_its_upstream_is_up() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let idle_timeout = Some(Duration::from_secs(1));
+    let config = UpstreamConfig { share: Share::PerSession, idle_timeout, ..config };
+    let house = House::with(vec![config], None).await;
+    let (peer, _) = house.client(Revision::V2025_11_25).await;
+    assert_eq!(text(&peer, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
+    assert_eq!(children(), 2, "one lists, one is the session's");
+    becomes(1).await;
+    assert_eq!(house.gateway.health()[0].1.status, Status::Up);
+    house.gateway.close().await;
+}
+
+/// Waits until there are so many processes.
+async fn becomes(n_processes: usize) {
+    for _ in 0..500 {
+        if children() == n_processes {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} processes, not {n_processes}", children());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_cancels_while_its_process_starts_leaves_its_place_to_others() {
+    // The first process lists. The next one never gets to its work, those after it do.
+    let directory = tempfile::tempdir().unwrap();
+    let count = directory.path().join("count").display().to_string();
+    let fixture = upstream_program().display().to_string();
+    let script = format!(
+        "echo x >> {count}; [ $(wc -l < {count}) = 2 ] && exec sleep 98763; exec {fixture} legacy"
+    );
+    let command = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+    let config = UpstreamConfig {
+        era: EraChoice::Legacy,
+        share: Share::PerSession,
+        max_connections: 1,
+        ..UpstreamConfig::new("up", Target::Command(command))
+    };
+    let allowed_commands = AllowedCommands::default().into();
+    let gateway = Gateway::new(Setting { allowed_commands, ..setting() });
+    gateway.configure(vec![config]);
+    assert!(gateway.settled(Duration::from_secs(20)).await, "{:?}", gateway.health());
+    let door = gateway.door(own_server(), std::sync::Arc::new(|_: &str| true));
+    let front = serve_handler(door, RevisionSet::ALL).await;
+    let house = House::around(gateway, front);
+    let (leaver, _) = house.client(Revision::V2025_11_25).await;
+    let (other, _) = house.client(Revision::V2025_11_25).await;
+    let starting = {
+        let leaver = leaver.clone();
+        tokio::spawn(async move { text(&leaver, "up_echo", json!({"text": "never"})).await })
+    };
+    becomes(2).await;
+    let told = text(&other, "up_echo", json!({"text": "mine"})).await.unwrap();
+    assert!(told.contains("as many connections as it may have (1)"), "{told}");
+    // Which tells the server that it is cancelled.
+    starting.abort();
+    becomes(1).await;
+    assert_eq!(text(&other, "up_echo", json!({"text": "mine"})).await.unwrap(), "mine");
+    house.gateway.close().await;
 }
