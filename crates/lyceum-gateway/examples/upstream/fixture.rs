@@ -84,6 +84,16 @@ pub(crate) fn server() -> Server {
             let Name { name: second } = cx.elicit("second", "Second?").await?;
             Ok(format!("{first} and {second}"))
         }))
+        .tool(tool(
+            "ask_both",
+            "Asks for two names at once.",
+            |cx: Call, _: NoArguments| async move {
+                let (first, second) =
+                    tokio::join!(cx.elicit("first", "First?"), cx.elicit("second", "Second?"));
+                let (Name { name: first }, Name { name: second }) = (first?, second?);
+                Ok(format!("{first} and {second}"))
+            },
+        ))
         .tool(tool("think", "Asks a model.", |cx: Call, _: NoArguments| async move {
             let sampled = cx.sample("thought", Sampling::new("Think.", 10)).await?;
             Ok(format!("thought: {}", sampled.text()))

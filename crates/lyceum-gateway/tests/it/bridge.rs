@@ -72,6 +72,33 @@ async fn a_held_call_asks_again_until_it_is_answered_rightly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn questions_that_are_asked_together_reach_the_client_together() {
+    for way in [Way::Http, Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let peer = modern(&house).await;
+        let mut asked = Value::Null;
+        // One may be late where the machine is busy, but not always.
+        for _ in 0..5 {
+            asked = call(&peer, json!({"name": "up_ask_both"})).await.unwrap();
+            if asked["inputRequests"].as_object().unwrap().len() == 2 {
+                break;
+            }
+        }
+        let requests = asked["inputRequests"].as_object().unwrap();
+        let keys: Vec<_> = requests.keys().collect();
+        assert_eq!(keys, ["elicitation-1", "elicitation-2"], "{way:?}: {asked}");
+        // Whichever is the first.
+        let messages = requests.values().map(|request| request["params"]["message"].as_str());
+        let names = messages.map(|message| answer(message.unwrap_or_default()));
+        let responses: Value = keys.into_iter().cloned().zip(names).collect();
+        let retry = json!({"name": "up_ask_both", "requestState": asked["requestState"],
+            "inputResponses": responses});
+        let ended = call(&peer, retry).await.unwrap();
+        assert_eq!(ended["content"][0]["text"], "First? and Second?", "{way:?}: {ended}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_of_no_shape_are_refused_and_the_call_goes_on() {
     let house = House::new(Way::Http, RevisionSet::LEGACY).await;
     let peer = modern(&house).await;

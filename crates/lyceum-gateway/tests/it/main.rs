@@ -11,6 +11,7 @@ mod crowd;
 mod depth;
 #[path = "../../examples/upstream/fixture.rs"]
 mod fixture;
+mod goodbye;
 mod healing;
 mod hostile;
 mod house;
@@ -22,6 +23,7 @@ mod oauth;
 mod processes;
 mod reload;
 mod renewal;
+mod shelves;
 mod smuggling;
 mod stack;
 mod sweep;

@@ -1,0 +1,111 @@
+//! What is listed of upstreams: beside the server's own tools, after listings that failed, and of
+//! servers that know only half of what they say they do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lyceum_gateway::{Gateway, UpstreamConfig};
+use lyceum_server::{Call, NoArguments, Server, tool};
+use lyceum_wire::{Object, RevisionSet, encode};
+use serde_json::json;
+
+use crate::healing::{modern, outcome};
+use crate::house::{House, Way, fixture_upstream, serve_handler, setting, text};
+use crate::mirror::{Mirror, Reply, plain};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_the_server_has_itself_stays_its_own_and_the_collision_is_told() {
+    let (config, _running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let gateway = Gateway::new(setting());
+    gateway.configure(vec![UpstreamConfig { prefix: Some(String::new()), ..config }]);
+    assert!(gateway.settled(Duration::from_secs(20)).await);
+    assert_eq!(gateway.health()[0].1.collisions, [""; 0]);
+    let echo = tool("echo", "Ours.", |_: Call, _: NoArguments| async { Ok("our own") });
+    let server = Server::builder("front", "1").tool(echo).build();
+    let door = gateway.door(server, Arc::new(|_: &str| true));
+    // Nobody shows it, but it is the server's all the same.
+    gateway.reserve(["fail".to_owned()]);
+    let collisions = gateway.health()[0].1.collisions.clone();
+    let [echo, fail] = ["echo", "fail"].map(|name| {
+        let taken = format!("{name} is taken by this server, shown as ");
+        let renamed = collisions.iter().find_map(|told| told.strip_prefix(&taken));
+        renamed.unwrap_or_else(|| panic!("{name}: {collisions:?}")).to_owned()
+    });
+    assert_eq!(collisions.len(), 2, "{collisions:?}");
+    let front = serve_handler(door, RevisionSet::ALL).await;
+    let house = House::around(gateway, front);
+    let peer = modern(&house).await;
+    let names: Vec<_> =
+        peer.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+    assert_eq!([count("echo"), count(&echo), count("fail"), count(&fail)], [1, 1, 0, 1]);
+    assert_eq!(text(&peer, "echo", json!({})).await.unwrap(), "our own");
+    assert_eq!(text(&peer, &echo, json!({"text": "theirs"})).await.unwrap(), "theirs");
+    assert_eq!(outcome(&peer, &fail).await, (true, "it failed".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_listed_again_stays_as_it_was() {
+    let n_listed = AtomicUsize::new(0);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "tools/list" if n_listed.fetch_add(1, Ordering::SeqCst) > 0 => Reply::Unknown,
+        "tools/call" => {
+            let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+            let answer = encode::result(&request.id, br#"{"content":[]}"#);
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let events = format!("{head}data: {changed}\n\ndata: {answer}\n\n");
+            Reply::Bytes(events.into_bytes())
+        }
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    assert!(!outcome(&peer, "up_mirror").await.0);
+    for _ in 0..500 {
+        if house.gateway.health()[0].1.last_error.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (_, health) = &house.gateway.health()[0];
+    let told = health.last_error.clone().unwrap_or_default();
+    assert!(told.contains("Tools could not be listed"), "{told}");
+    assert_eq!((health.tools, upstream.n_seen("tools/list")), (1, 2));
+    assert!(!outcome(&peer, "up_mirror").await.0);
+}
+
+/// The URIs, or templates of URIs, in raw definitions.
+fn uris(definitions: &[bytes::Bytes], member: &str) -> Vec<String> {
+    let uri = |raw: &bytes::Bytes| Object::parse(raw).unwrap().text(member).unwrap();
+    definitions.iter().map(uri).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn templates_are_listed_where_there_are_any() {
+    for served in [RevisionSet::LEGACY, RevisionSet::MODERN] {
+        let house = House::new(Way::Http, served).await;
+        let peer = modern(&house).await;
+        let templates = peer.list_resource_templates().await.unwrap();
+        assert_eq!(uris(&templates, "uriTemplate"), ["up+fixture://item/{id}"]);
+        let read = peer.call("resources/read", r#"{"uri":"up+fixture://item/7"}"#).await.unwrap();
+        assert!(String::from_utf8_lossy(&read).contains("item 7"), "{read:?}");
+    }
+    // A server with resources that has never heard of templates.
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "initialize" => Reply::Result(
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"resources":{}},"serverInfo":{"name":"m","version":"1"}}"#
+                .to_owned(),
+        ),
+        "resources/list" => Reply::Result(r#"{"resources":[{"uri":"m://a","name":"a"}]}"#.to_owned()),
+        _ => Reply::Unknown,
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    assert_eq!(uris(&peer.list_resources().await.unwrap(), "uri"), ["up+m://a"]);
+    assert_eq!(peer.list_resource_templates().await.unwrap(), [""; 0]);
+    assert_eq!(house.gateway.health()[0].1.last_error, None);
+}
