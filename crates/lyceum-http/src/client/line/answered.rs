@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use lyceum_wire::Id;
-use memchr::{memchr2, memchr3};
+use memchr::memchr2;
 
 /// The id of the response that `line` seems to be; None if it is something else.
 pub(super) fn answered(line: &[u8]) -> Option<Id> {
@@ -51,7 +51,7 @@ fn is_name(line: &[u8], at: usize) -> bool {
 /// The number after the colon; all ids of ours are numbers.
 fn number(line: &[u8], at: usize) -> Option<Id> {
     let value = line[at..].trim_ascii_start().strip_prefix(b":")?;
-    let end = memchr3(b',', b'}', b'.', value)?;
+    let end = memchr2(b',', b'}', value)?;
     let digits = std::str::from_utf8(&value[..end]).ok()?.trim();
     digits.parse().ok().map(Id::number)
 }
