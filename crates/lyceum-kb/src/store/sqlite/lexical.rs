@@ -25,6 +25,9 @@ const REPLACE: &str =
 
 const REMOVE: &str = "DELETE FROM lexical WHERE rowid = ?1";
 
+/// Merges some pieces of the index, writing about so many pages.
+const MERGE: &str = "INSERT INTO lexical (lexical, rank) VALUES ('merge', 64)";
+
 /// Makes the changes, for each document only the last.
 ///
 /// In the order of their keys: whenever a key is lower than the one before, FTS5 writes out what it has gathered, and
@@ -49,4 +52,12 @@ pub(super) fn store(
         connection.prepare_cached(put)?.execute(params![key, title, path, tags, body])?;
     }
     Ok(())
+}
+
+/// Does a little of what makes searches fast again after many writes; says whether there was something to do.
+pub(super) fn merge(connection: &Connection) -> rusqlite::Result<bool> {
+    let before = connection.total_changes();
+    connection.prepare_cached(MERGE)?.execute([])?;
+    // The statement itself counts as a change.
+    Ok(connection.total_changes() - before >= 2)
 }

@@ -10,16 +10,19 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 pub(super) use batch::Batch;
 
 use super::backup::{self, Report};
-use super::fault::{Fault, Reach};
+use super::fault::{Fault, Reach, explain, reach};
+use super::lexical;
 use crate::{Error, Policy, Result};
 
 /// How many jobs may wait, and how many bytes of documents.
@@ -30,9 +33,12 @@ const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// After so long without a write the index of words is tidied up, piece by piece.
+const QUIET: Duration = Duration::from_millis(100);
+
 /// Hands work to the writing thread.
 pub(super) struct Writer {
-    queue: Option<mpsc::Sender<Message>>,
+    queue: Option<mpsc::SyncSender<Message>>,
     condition: Arc<Condition>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +86,7 @@ struct Task<T, F> {
 
 impl Writer {
     pub(super) fn start(connection: Connection, policy: Policy) -> Result<Writer> {
-        let (queue, messages) = mpsc::channel(QUEUE);
+        let (queue, messages) = mpsc::sync_channel(QUEUE);
         let condition = Arc::new(Condition::default());
         let shared = Arc::clone(&condition);
         let thread = thread::Builder::new()
@@ -100,20 +106,18 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         self.submit(Box::new(Task { bytes, work: Some(work), answer: None, reply }))?;
-        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store is closing")))
+        answer.await.unwrap_or_else(|_| Err(closing()))
     }
 
     fn submit(&self, job: Box<dyn Job>) -> Result<()> {
         self.condition.check_writable()?;
-        let full = || Error::unavailable("too many writes are waiting; try again in a moment");
-        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
         let bytes = job.bytes();
         let queued = self.condition.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         // A job larger than the whole queue still gets its turn when nothing else waits.
         let sent = if queued > 0 && queued + bytes > QUEUE_BYTES {
             Err(full())
         } else {
-            queue.try_send(Message::Job(job)).map_err(|_| full())
+            self.send(Message::Job(job))
         };
         if sent.is_err() {
             self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -123,16 +127,27 @@ impl Writer {
 
     /// Copies the database into a file, while writers go on.
     pub(super) async fn copy(&self, to: PathBuf, report: Report) -> Result<()> {
-        let closing = || Error::unavailable("the store is closing");
         let (reply, answer) = oneshot::channel();
-        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
-        queue.send(Message::Copy { to, report, reply }).await.map_err(|_| closing())?;
+        self.send(Message::Copy { to, report, reply })?;
         answer.await.unwrap_or_else(|_| Err(closing()))
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
+        queue.try_send(message).map_err(|_| full())
     }
 
     pub(super) fn condition(&self) -> &Condition {
         &self.condition
     }
+}
+
+fn full() -> Error {
+    Error::unavailable("too many writes are waiting; try again in a moment")
+}
+
+fn closing() -> Error {
+    Error::unavailable("the store is closing")
 }
 
 impl Drop for Writer {
@@ -172,6 +187,16 @@ impl Condition {
         match self.read_only() {
             None => Ok(()),
             Some(why) => Err(Error::unavailable(format!("the knowledge base is read-only: {why}"))),
+        }
+    }
+
+    /// Remembers that tidying up failed. Nobody's write is lost by that, so only a failed fsync is more than a nuisance:
+    /// the log may be overwritten once the file is believed to be on disk. That others use the file is none.
+    fn note(&self, error: &rusqlite::Error) {
+        let reach = reach(error);
+        let busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
+        if reach == Reach::Store || !busy {
+            self.failed(reach, &explain(error));
         }
     }
 
@@ -235,13 +260,39 @@ fn write_all(
     condition: &Condition,
 ) {
     let mut thread = Thread { connection, messages, policy, condition };
-    while let Some(message) = thread.messages.blocking_recv() {
+    while let Some(message) = thread.next() {
         thread.answer(message);
     }
     checkpoint::before_close(connection, condition);
 }
 
 impl Thread<'_> {
+    /// Waits for the next message and tidies up meanwhile; `None` when there will be none.
+    fn next(&self) -> Option<Message> {
+        let mut wait = QUIET;
+        loop {
+            match self.messages.recv_timeout(wait) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.tidy() => wait = Duration::ZERO,
+                Err(RecvTimeoutError::Timeout) => return self.messages.recv().ok(),
+            }
+        }
+    }
+
+    /// Merges some of the index of words; says whether there may be more to do.
+    fn tidy(&self) -> bool {
+        if self.condition.check_writable().is_err() {
+            return false;
+        }
+        let merged = lexical::merge(self.connection).unwrap_or_else(|error| {
+            self.condition.note(&error);
+            false
+        });
+        checkpoint::after_commit(self.connection, self.condition);
+        merged
+    }
+
     fn answer(&mut self, message: Message) {
         match message {
             Message::Job(job) => {

@@ -7,10 +7,12 @@ use super::super::{SqliteStore, Store};
 use super::{create, fresh};
 use crate::{Code, Policy};
 
-/// Every table and index, in words.
+/// Every table and index, in words, and the settings of the index of words once there is one.
 fn tables(connection: &Connection) -> Vec<String> {
-    let mut statement =
-        connection.prepare("SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name").unwrap();
+    const TABLES: &str = "SELECT coalesce(sql, name) FROM sqlite_schema";
+    const SETTINGS: &str = " UNION ALL SELECT k || ' = ' || v FROM lexical_config";
+    let settings = if connection.table_exists(None, "lexical").unwrap() { SETTINGS } else { "" };
+    let mut statement = connection.prepare(&format!("{TABLES}{settings} ORDER BY 1")).unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
     rows.collect::<rusqlite::Result<_>>().unwrap()
 }

@@ -1,5 +1,7 @@
 //! The writer: shared commits, and failures that reach no further than they must.
 
+use std::time::Duration;
+
 use rusqlite::ffi;
 
 use super::super::fault::Fault;
@@ -204,4 +206,28 @@ async fn other_io_errors_end_only_their_batch() {
     }
     assert_eq!(store.health().await.read_only, None);
     create(store, "a", "x").await.unwrap();
+}
+
+#[tokio::test]
+async fn pieces_of_the_index_are_merged_when_nobody_writes() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    for n in 0..40 {
+        create(store, &format!("d/{n}"), "every write adds a piece").await.unwrap();
+    }
+    let merged = async {
+        while pieces(store).await > 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), merged).await.expect("they are merged");
+    let hits = store.lexical(&Query::parse("piece"), &Filter::default(), 99).await.unwrap();
+    assert_eq!(hits.len(), 40);
+    assert_eq!(store.check_integrity().await.unwrap(), [] as [String; 0]);
+}
+
+/// The pieces the index of words consists of; the numbers of its pages begin with that of their piece.
+async fn pieces(store: &SqliteStore) -> i64 {
+    const PIECES: &str = "SELECT count(DISTINCT id >> 37) FROM lexical_data WHERE id >> 37 > 0";
+    store.readers.run(|db| Ok(db.query_row(PIECES, [], |row| row.get(0))?)).await.unwrap()
 }

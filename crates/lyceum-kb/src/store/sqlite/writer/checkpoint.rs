@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::super::fault::{Reach, explain, reach};
 use super::Condition;
 
-/// Pages (of 4 KiB) in the log from which a checkpoint is worth it.
-const SOME: i64 = 1024;
+/// Pages (of 4 KiB) that only the log has from which moving them is worth it: a page that changes often is moved once.
+const SOME: i64 = 2048;
 
 /// Pages from which the log must start again, even if readers are to be waited for. Without that, readers that
 /// always overlap would let it grow for ever.
@@ -18,44 +17,32 @@ const MANY: i64 = 4096;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(super) fn after_commit(connection: &Connection, condition: &Condition) {
-    match pages(connection, "PRAGMA wal_checkpoint(NOOP)") {
-        Ok(pages) if pages < SOME => Ok(()),
-        Ok(pages) if pages < MANY => run(connection, "PRAGMA wal_checkpoint(PASSIVE)"),
-        Ok(_) => restart(connection),
+    match run(connection, "PRAGMA wal_checkpoint(NOOP)") {
+        Ok((pages, _)) if pages >= MANY => restart(connection),
+        Ok((pages, moved)) if pages - moved >= SOME => {
+            run(connection, "PRAGMA wal_checkpoint(PASSIVE)").map(drop)
+        }
+        Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
-    .unwrap_or_else(|error| note(&error, condition));
+    .unwrap_or_else(|error| condition.note(&error));
 }
 
 pub(super) fn before_close(connection: &Connection, condition: &Condition) {
     if condition.check_writable().is_ok() {
-        restart(connection).unwrap_or_else(|error| note(&error, condition));
+        restart(connection).unwrap_or_else(|error| condition.note(&error));
     }
 }
 
 fn restart(connection: &Connection) -> rusqlite::Result<()> {
     let patience: i64 = connection.pragma_query_value(None, "busy_timeout", |row| row.get(0))?;
     connection.busy_timeout(PATIENCE)?;
-    let result = run(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let result = run(connection, "PRAGMA wal_checkpoint(TRUNCATE)").map(drop);
     connection.busy_timeout(Duration::from_millis(patience.unsigned_abs()))?;
     result
 }
 
-fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    pages(connection, sql).map(drop)
-}
-
-/// The pages in the log, after doing what `sql` says.
-fn pages(connection: &Connection, sql: &str) -> rusqlite::Result<i64> {
-    connection.prepare_cached(sql)?.query_row([], |row| row.get(1))
-}
-
-/// What is committed stays committed in the log, so only a failed fsync is more than a nuisance: the log may be
-/// overwritten once the file is believed to be on disk.
-fn note(error: &rusqlite::Error, condition: &Condition) {
-    let reach = reach(error);
-    if reach == Reach::Store || error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy)
-    {
-        condition.failed(reach, &explain(error));
-    }
+/// The pages in the log and how many of them the file has, too, after doing what `sql` says.
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<(i64, i64)> {
+    connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }
