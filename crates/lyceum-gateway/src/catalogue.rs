@@ -27,6 +27,8 @@ pub(crate) struct Catalogue {
     pub(crate) templates: Vec<Arc<Entry>>,
     pub(crate) tool_names: Names,
     pub(crate) prompt_names: Names,
+    /// Upstreams that have never listed anything, most of them because they were never reached.
+    pub(crate) unlisted: Vec<Arc<Upstream>>,
 }
 
 /// Something an upstream offers.
@@ -107,7 +109,10 @@ impl Catalogue {
         let tool_names =
             names(|listing| &listing.tools, Some(own)).with_aliases(aliases(upstreams));
         let prompt_names = names(|listing| &listing.prompts, None);
-        let mut catalogue = Catalogue { tool_names, prompt_names, ..Catalogue::default() };
+        let unlisted = listings.iter().filter(|(_, listing)| listing.is_empty());
+        let unlisted = unlisted.map(|(upstream, _)| Arc::clone(upstream)).collect();
+        let mut catalogue =
+            Catalogue { tool_names, prompt_names, unlisted, ..Catalogue::default() };
         for (upstream, listing) in &listings {
             let allowed = |tool: &&Item| {
                 let config = &upstream.config;

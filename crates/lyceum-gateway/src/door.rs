@@ -104,7 +104,16 @@ impl Door {
         }
         let name = || request.params.text(Member::Name);
         let subject = match (request.method.as_str(), cx.era()) {
-            ("tools/call", _) => Subject::Tool(routes.tool(&name()?, &self.state.server)?),
+            ("tools/call", _) => {
+                let name = name()?;
+                match routes.tool(&name, &self.state.server) {
+                    Some(tool) => Subject::Tool(tool),
+                    None if self.state.may_show(&name) => {
+                        Subject::Absent(routes.unreached(&name)?, name.into_owned())
+                    }
+                    None => return None,
+                }
+            }
             ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?)?),
             ("resources/read", _) => {
                 let (upstream, uri) = routes.resource(&request.params.text(Member::Uri)?)?;

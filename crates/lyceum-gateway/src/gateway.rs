@@ -306,6 +306,11 @@ impl Inner {
 }
 
 impl DoorState {
+    /// Whether a tool of an upstream would be shown that has this name.
+    pub(crate) fn may_show(&self, tool: &str) -> bool {
+        (self.allows)(tool) && !self.server.has_tool(tool)
+    }
+
     fn show(self: &Arc<Self>, catalogue: &Catalogue) {
         let (routes, mut foreign) = Routes::choose(catalogue, &self.allows);
         self.routes.store(Arc::new(routes));

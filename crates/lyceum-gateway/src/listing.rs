@@ -88,6 +88,11 @@ impl Offers {
 }
 
 impl Listing {
+    pub(crate) fn is_empty(&self) -> bool {
+        let lists = [&self.tools, &self.resources, &self.templates, &self.prompts];
+        lists.iter().all(|list| list.is_empty())
+    }
+
     /// Fetches one part anew. What cannot be listed is not offered; why, the caller is told.
     pub(crate) async fn fetch(
         &mut self,

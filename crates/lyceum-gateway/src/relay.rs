@@ -51,6 +51,8 @@ pub(crate) enum Subject {
     /// The member of `ref` that names it, and the upstream's own name for it.
     Completion(Arc<Upstream>, &'static str, String),
     Task(TaskRef),
+    /// A tool of an upstream that has never been reached.
+    Absent(Arc<Upstream>, String),
 }
 
 /// Whence a result comes.
@@ -75,7 +77,9 @@ impl Subject {
         match self {
             Subject::Tool(tool) => &tool.entry.upstream,
             Subject::Prompt(entry) => &entry.upstream,
-            Subject::Resource(upstream, _) | Subject::Completion(upstream, ..) => upstream,
+            Subject::Resource(upstream, _)
+            | Subject::Completion(upstream, ..)
+            | Subject::Absent(upstream, _) => upstream,
             Subject::Task(task) => &task.upstream,
         }
     }
@@ -85,7 +89,7 @@ impl Subject {
         match self {
             Subject::Tool(tool) => tool.may_repeat,
             Subject::Prompt(_) | Subject::Resource(..) | Subject::Completion(..) => true,
-            Subject::Task(..) => false,
+            Subject::Task(..) | Subject::Absent(..) => false,
         }
     }
 
@@ -97,6 +101,7 @@ impl Subject {
             Subject::Resource(_, uri) => Passing::Member("uri", uri),
             Subject::Completion(_, member, own) => Passing::Reference(member, own),
             Subject::Task(task) => Passing::Member("taskId", &task.own),
+            Subject::Absent(_, name) => Passing::Member("name", name),
         }
     }
 }
@@ -145,6 +150,9 @@ impl<'a> Relay<'a> {
             return Ok(self.back(&none, request, cx, Source::nowhere(cx.era())));
         }
         let upstream = self.subject.upstream();
+        if let Subject::Absent(..) = self.subject {
+            return self.failed(upstream.why_absent().to_string(), request, cx);
+        }
         loop {
             let connecting = Instant::now();
             let connected = match &self.subject {
@@ -470,7 +478,7 @@ impl<'a> Relay<'a> {
 
     /// The answer when there is none from the upstream. A model that called a tool is told.
     fn failed(&self, problem: String, request: &Request, cx: &Context) -> Answer {
-        if !matches!(self.subject, Subject::Tool(_)) {
+        if !matches!(self.subject, Subject::Tool(_) | Subject::Absent(..)) {
             return Err(RpcError::internal(problem));
         }
         let told = result::tool_error(&problem);

@@ -27,6 +27,8 @@ pub(crate) struct Routes {
     upstreams: HashMap<String, Arc<Upstream>>,
     tool_names: Names,
     prompt_names: Names,
+    /// Upstreams nobody knows anything of.
+    unlisted: Vec<Arc<Upstream>>,
 }
 
 impl Routes {
@@ -51,6 +53,7 @@ impl Routes {
         let mut routes = Routes {
             tool_names: catalogue.tool_names.clone(),
             prompt_names: catalogue.prompt_names.clone(),
+            unlisted: catalogue.unlisted.clone(),
             ..Routes::default()
         };
         for entry in resources.iter().chain(&templates) {
@@ -83,7 +86,8 @@ impl Routes {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.prompts.is_empty() && self.upstreams.is_empty()
+        let Routes { tools, prompts, upstreams, unlisted, .. } = self;
+        tools.is_empty() && prompts.is_empty() && upstreams.is_empty() && unlisted.is_empty()
     }
 
     pub(crate) fn exact_tool(&self, name: &str) -> Option<&Arc<Tool>> {
@@ -102,6 +106,19 @@ impl Routes {
         let source = self.tool_names.route(asked)?;
         let public = self.tool_names.public(&source.upstream, &source.name)?;
         self.tools.get(public).cloned()
+    }
+
+    /// The upstream that has never been reached and would have a tool of this name, if it has any.
+    pub(crate) fn unreached(&self, asked: &str) -> Option<Arc<Upstream>> {
+        let begins = |upstream: &&Arc<Upstream>| {
+            let of_prefix = asked.strip_prefix(upstream.config.prefix());
+            let of_name = asked.strip_prefix(upstream.config.name.as_str());
+            let is_prefixed = !upstream.config.prefix().is_empty()
+                && of_prefix.is_some_and(|rest| rest.starts_with('_'));
+            is_prefixed || of_name.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let upstream = self.unlisted.iter().find(begins)?;
+        upstream.unreached().map(|_| Arc::clone(upstream))
     }
 
     pub(crate) fn prompt(&self, asked: &str) -> Option<Arc<Entry>> {

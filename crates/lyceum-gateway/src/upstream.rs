@@ -213,9 +213,29 @@ impl Upstream {
         tokio::time::timeout(patience, settled).await.unwrap_or_else(|_| Err(connecting()))
     }
 
+    /// Why it cannot be reached at the moment, if it cannot.
+    pub(crate) fn unreached(&self) -> Option<Unavailable> {
+        match &*self.link.borrow() {
+            Link::Up(_) | Link::Idle => None,
+            Link::Down { reason, until } => Some(self.down(reason.clone(), *until)),
+            Link::Connecting => Some(Unavailable::Connecting { name: self.config.name.clone() }),
+        }
+    }
+
+    /// Why it has no tools yet.
+    pub(crate) fn why_absent(&self) -> Unavailable {
+        let connecting = || Unavailable::Connecting { name: self.config.name.clone() };
+        self.unreached().unwrap_or_else(connecting)
+    }
+
     fn down(&self, reason: String, until: Instant) -> Unavailable {
         let retry = until.saturating_duration_since(Instant::now());
         Unavailable::Down { name: self.config.name.clone(), reason, retry }
+    }
+
+    /// A connection of a session's could not be made.
+    fn failed(&self) {
+        lock(&self.breaker).failed(Instant::now());
     }
 
     /// Learns from how a call ended.

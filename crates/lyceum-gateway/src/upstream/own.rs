@@ -82,15 +82,20 @@ impl OwnConnections {
             limit: self.max,
         })?;
         let opened = slot.get_or_try_init(|| async {
+            // Whoever lists is on it already, and waits longer each time.
+            if let Some(down @ Unavailable::Down { .. }) = upstream.unreached() {
+                return Err(down);
+            }
             // Boxed, because it is rare and would make every call larger.
             let dialled = Box::pin(upstream.dial(capabilities)).await;
-            dialled.map(Arc::new).map_err(|error| describe(&error))
+            dialled.map(Arc::new).map_err(|error| {
+                let reason = describe(&error);
+                upstream.note_error(reason.clone());
+                upstream.failed();
+                upstream.down(reason, Instant::now())
+            })
         });
-        opened.await.cloned().map_err(|reason| {
-            self.lock().remove(&owner);
-            upstream.note_error(reason.clone());
-            upstream.down(reason, Instant::now())
-        })
+        opened.await.cloned().inspect_err(|_| drop(self.lock().remove(&owner)))
     }
 
     fn slot(&self, owner: &Owner) -> Option<Slot> {

@@ -1,5 +1,6 @@
 //! Connections that grow old or break, shared ones and those of sessions.
 
+use std::path::Path;
 use std::time::Duration;
 
 use lyceum_gateway::process::AllowedCommands;
@@ -130,21 +131,19 @@ async fn becomes(n_processes: usize) {
     panic!("{} processes, not {n_processes}", children());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_cancels_while_its_process_starts_leaves_its_place_to_others() {
-    // The first process lists. The next one never gets to its work, those after it do.
-    let directory = tempfile::tempdir().unwrap();
-    let count = directory.path().join("count").display().to_string();
-    let fixture = upstream_program().display().to_string();
-    let script = format!(
-        "echo x >> {count}; [ $(wc -l < {count}) = 2 ] && exec sleep 98763; exec {fixture} legacy"
-    );
-    let command = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+/// A gateway with a process for each session, which does what `script` says. `N` is how many were
+/// started so far, `FIXTURE` one that works.
+async fn scripted(script: &str, directory: &Path, max_connections: usize) -> House {
+    let count = directory.join("count").display().to_string();
+    let fixture = format!("exec {} legacy", upstream_program().display());
+    let number = format!("$(wc -l < {count})");
+    let script = script.replace("FIXTURE", &fixture).replace('N', &number);
+    let command = ["/bin/sh", "-c", &format!("echo x >> {count}; {script}")];
     let config = UpstreamConfig {
         era: EraChoice::Legacy,
         share: Share::PerSession,
-        max_connections: 1,
-        ..UpstreamConfig::new("up", Target::Command(command))
+        max_connections,
+        ..UpstreamConfig::new("up", Target::Command(command.map(str::to_owned).to_vec()))
     };
     let allowed_commands = AllowedCommands::default().into();
     let gateway = Gateway::new(Setting { allowed_commands, ..setting() });
@@ -152,7 +151,15 @@ async fn a_client_that_cancels_while_its_process_starts_leaves_its_place_to_othe
     assert!(gateway.settled(Duration::from_secs(20)).await, "{:?}", gateway.health());
     let door = gateway.door(own_server(), std::sync::Arc::new(|_: &str| true));
     let front = serve_handler(door, RevisionSet::ALL).await;
-    let house = House::around(gateway, front);
+    House::around(gateway, front)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_cancels_while_its_process_starts_leaves_its_place_to_others() {
+    // The first process lists. The next one never gets to its work, those after it do.
+    let directory = tempfile::tempdir().unwrap();
+    let script = "[ N = 2 ] && exec sleep 98763; FIXTURE";
+    let house = scripted(script, directory.path(), 1).await;
     let (leaver, _) = house.client(Revision::V2025_11_25).await;
     let (other, _) = house.client(Revision::V2025_11_25).await;
     let starting = {
@@ -166,5 +173,21 @@ async fn a_client_that_cancels_while_its_process_starts_leaves_its_place_to_othe
     starting.abort();
     becomes(1).await;
     assert_eq!(text(&other, "up_echo", json!({"text": "mine"})).await.unwrap(), "mine");
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_whose_processes_do_not_start_do_not_start_them_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let house = scripted("[ N = 1 ] || exit 3; FIXTURE", directory.path(), 8).await;
+    let n_started = || std::fs::read(directory.path().join("count")).unwrap().len() / 2;
+    let (peer, _) = house.client(Revision::V2025_11_25).await;
+    let mut told = String::new();
+    for _ in 0..10 {
+        told = text(&peer, "up_echo", json!({"text": "a"})).await.unwrap();
+        assert!(told.contains("it is tried again"), "{told}");
+    }
+    assert!(told.contains("several calls in a row"), "{told}");
+    assert_eq!(n_started(), 4, "one lists, three were tried");
     house.gateway.close().await;
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lyceum_gateway::{Gateway, UpstreamConfig};
+use lyceum_gateway::{Gateway, Status, Target, UpstreamConfig};
+use lyceum_http::client::{CallOptions, Peer};
 use lyceum_server::{Call, NoArguments, Server, tool};
 use lyceum_wire::{Object, RevisionSet, encode};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::healing::{modern, outcome};
-use crate::house::{House, Way, fixture_upstream, serve_handler, setting, text};
+use crate::healing::{modern, outcome, status};
+use crate::house::{House, Way, fixture_upstream, own_server, serve_handler, setting, text};
 use crate::mirror::{Mirror, Reply, plain};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,4 +110,43 @@ async fn templates_are_listed_where_there_are_any() {
     assert_eq!(uris(&peer.list_resources().await.unwrap(), "uri"), ["up+m://a"]);
     assert_eq!(peer.list_resource_templates().await.unwrap(), [""; 0]);
     assert_eq!(house.gateway.health()[0].1.last_error, None);
+}
+
+/// How a call of a tool that is not there ends: what the model is told, or else the error.
+async fn told(peer: &Peer, tool: &str) -> String {
+    match peer.call_tool(tool, "{}", &CallOptions::new()).await {
+        Ok(result) => {
+            let result: Value = serde_json::from_slice(&result).unwrap();
+            assert_eq!(result["isError"], true, "{tool}: {result}");
+            result["content"][0]["text"].as_str().unwrap().to_owned()
+        }
+        Err(error) => error.rpc().unwrap_or_else(|| panic!("{tool}: {error}")).message.to_string(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
+    let silent = Mirror::answering(|_| Reply::Endless(String::new(), Vec::new())).await;
+    let down = UpstreamConfig::new("down", Target::Command(vec!["false".to_owned()]));
+    let gateway = Gateway::new(setting());
+    gateway.configure(vec![down, silent.config("silent")]);
+    let door = gateway.door(own_server(), Arc::new(|tool: &str| tool != "down_hidden"));
+    let front = serve_handler(door, RevisionSet::ALL).await;
+    let house = House::around(gateway, front);
+    status(&house, "down", Status::Down).await;
+    let peer = modern(&house).await;
+    let start = Instant::now();
+    for (tool, expected) in [
+        // It is tried again now and then, and may be called just then.
+        ("down_echo", ["down cannot be reached", "down is still being connected to"]),
+        ("down.echo", ["down cannot be reached", "down is still being connected to"]),
+        ("silent_echo", ["silent is still being connected to"; 2]),
+        ("down_hidden", ["Unknown tool: down_hidden"; 2]),
+        ("down", ["Unknown tool: down"; 2]),
+        ("nobody_echo", ["Unknown tool: nobody_echo"; 2]),
+    ] {
+        let told = told(&peer, tool).await;
+        assert!(expected.iter().any(|expected| told.contains(expected)), "{tool}: {told}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
