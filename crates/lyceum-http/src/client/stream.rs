@@ -14,12 +14,17 @@ use crate::sse::{DecodedEvent, Decoder};
 
 /// How long after an answer `retry` may put off the next attempt.
 const MAX_RETRY: Duration = Duration::from_secs(300);
+/// How much is read before others get their turn. A server that sends faster than it can be read would
+/// otherwise keep a thread to itself, and its call would not even hear that its time is up.
+const TURN: usize = 64 << 10;
 
 /// The messages of one event stream, as they arrive.
 pub(crate) struct Messages {
     body: ReplyBody,
     decoder: Decoder,
     max_event: usize,
+    /// Bytes read since others had their turn.
+    n_read: usize,
     /// What is left of a batch.
     batch: VecDeque<Message>,
 }
@@ -33,7 +38,7 @@ impl fmt::Debug for Messages {
 impl Messages {
     pub(crate) fn new(body: ReplyBody, max_event: usize) -> Messages {
         let decoder = Decoder::new(max_event);
-        Messages { body, decoder, max_event, batch: VecDeque::new() }
+        Messages { body, decoder, max_event, n_read: 0, batch: VecDeque::new() }
     }
 
     /// The next message; None at the end of the stream.
@@ -60,11 +65,16 @@ impl Messages {
             if event.is_some() {
                 return Ok(event);
             }
+            if self.n_read >= TURN {
+                self.n_read = 0;
+                tokio::task::yield_now().await;
+            }
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(frame) => {
                     if let Ok(data) = frame.map_err(ClientError::Broken)?.into_data() {
                         self.decoder.push(&data);
+                        self.n_read += data.len();
                     }
                 }
             }
