@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::error::RpcError;
 use crate::id::Id;
+use crate::object::Writer;
 use crate::scan::special_bytes;
 
 const OPEN: &[u8] = b"{\"jsonrpc\":\"2.0\"";
@@ -88,6 +89,23 @@ pub fn request(id: &Id, method: &str, params: Option<&[u8]>) -> Bytes {
     Bytes::from(out)
 }
 
+/// A request whose params `fill` writes, for which room is made.
+pub fn request_with(id: &Id, method: &str, room: usize, fill: impl FnOnce(&mut Writer)) -> Bytes {
+    let length = OPEN.len() + id_length(id) + call_length(method, None) + PARAMS.len() + room;
+    let mut out = Vec::with_capacity(length);
+    out.extend_from_slice(OPEN);
+    write_id(&mut out, id);
+    write_method(&mut out, method);
+    out.extend_from_slice(PARAMS);
+    let start = out.len();
+    let mut params = Writer::at_end_of(out);
+    fill(&mut params);
+    let mut out = params.into_vec();
+    put_on_one_line(&mut out[start..]);
+    out.push(b'}');
+    Bytes::from(out)
+}
+
 /// Appends what [`request`] writes.
 pub fn request_into(out: &mut Vec<u8>, id: &Id, method: &str, params: Option<&[u8]>) {
     out.extend_from_slice(OPEN);
@@ -99,10 +117,17 @@ pub fn request_into(out: &mut Vec<u8>, id: &Id, method: &str, params: Option<&[u
 /// take them for line breaks.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    let bytes = text.as_bytes();
+    if is_plain(text.as_bytes()) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_escaped(out, text.as_bytes());
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut written = 0;
-    // What most text consists of altogether.
-    let mut at = 8 * bytes.as_chunks::<8>().0.iter().take_while(|word| is_plain(**word)).count();
+    let mut at = 0;
     while at < bytes.len() {
         if at % 8 == 0 && starts_plain(&bytes[at..]) {
             at += 8;
@@ -127,12 +152,14 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
         written = at;
     }
     out.extend_from_slice(&bytes[written..]);
-    out.push(b'"');
 }
 
 /// How many bytes [`write_str`] appends.
 pub fn str_length(text: &str) -> usize {
     let bytes = text.as_bytes();
+    if is_plain(bytes) {
+        return bytes.len() + 2;
+    }
     let escapes = bytes.iter().enumerate().filter_map(|(at, byte)| escape(*byte, &bytes[at..]));
     escapes.map(|escape| escape.length() - escape.replaces()).sum::<usize>() + bytes.len() + 2
 }
@@ -161,12 +188,24 @@ impl Escape {
     }
 }
 
-/// Whether the next eight bytes are ASCII that stands for itself: most text is nothing else.
-fn starts_plain(bytes: &[u8]) -> bool {
-    bytes.first_chunk().is_some_and(|word| is_plain(*word))
+/// Whether all of a text is ASCII that stands for itself, as most text is.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (words, _) = bytes.as_chunks::<8>();
+    match bytes.last_chunk::<8>() {
+        // The last eight bytes are a word of their own, part of which was looked at before.
+        Some(last) => words.iter().all(|word| is_plain_word(*word)) && is_plain_word(*last),
+        None => {
+            bytes.iter().all(|byte| matches!(byte, b' '..0x80) && !matches!(byte, b'"' | b'\\'))
+        }
+    }
 }
 
-fn is_plain(word: [u8; 8]) -> bool {
+/// Whether the next eight bytes are.
+fn starts_plain(bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|word| is_plain_word(*word))
+}
+
+fn is_plain_word(word: [u8; 8]) -> bool {
     let word = u64::from_le_bytes(word);
     word & 0x8080_8080_8080_8080 == 0 && special_bytes(word) == 0
 }
@@ -202,9 +241,13 @@ fn id_length(id: &Id) -> usize {
     ID.len() + id.as_bytes().len()
 }
 
-fn write_call(out: &mut Vec<u8>, method: &str, params: Option<&[u8]>) {
+fn write_method(out: &mut Vec<u8>, method: &str) {
     out.extend_from_slice(METHOD);
     write_str(out, method);
+}
+
+fn write_call(out: &mut Vec<u8>, method: &str, params: Option<&[u8]>) {
+    write_method(out, method);
     if let Some(params) = params {
         out.extend_from_slice(PARAMS);
         write_raw(out, params);
@@ -217,13 +260,18 @@ fn call_length(method: &str, params: Option<&[u8]>) -> usize {
     METHOD.len() + str_length(method) + params + 1
 }
 
-/// Appends raw JSON on one line. In valid JSON a line break is always whitespace between tokens.
+/// Appends raw JSON on one line.
 fn write_raw(out: &mut Vec<u8>, raw: &[u8]) {
     let start = out.len();
     out.extend_from_slice(raw);
+    put_on_one_line(&mut out[start..]);
+}
+
+/// In valid JSON a line break is always whitespace between tokens.
+fn put_on_one_line(raw: &mut [u8]) {
     // One comparison per byte, which the compiler turns into vector code.
     if raw.iter().copied().fold(u8::MAX, u8::min) < b' ' {
-        for byte in &mut out[start..] {
+        for byte in raw {
             if matches!(byte, b'\n' | b'\r') {
                 *byte = b' ';
             }

@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod capabilities;
+mod checked;
 mod classify;
 pub mod encode;
 mod envelope;
@@ -45,7 +46,7 @@ pub use mirror::{BadValue, decode_value, encode_value, required_name};
 pub use modern::{
     ModernRequest, check_modern, check_modern_meta, check_modern_notification, removed_in_modern,
 };
-pub use object::{Object, Writer, elements};
+pub use object::{Object, Writer, elements, string};
 pub use param_headers::{InvalidAnnotation, ParamHeader, ParamHeaders};
 pub use params::{Member, Params};
 pub use revision::{Era, Revision, RevisionSet, negotiate, supported_versions_json};

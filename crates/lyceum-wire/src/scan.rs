@@ -99,6 +99,8 @@ pub(crate) type Scan<T> = Result<T, Malformed>;
 /// A position in the bytes, how deep it is, and whether a name was repeated so far.
 pub(crate) struct Scanner<'a> {
     pub(crate) bytes: &'a [u8],
+    /// The same bytes.
+    pub(crate) source: &'a str,
     pub(crate) pos: usize,
     depth: usize,
     names: Names,
@@ -119,10 +121,8 @@ impl<'a> Scanner<'a> {
         if bytes.starts_with(b"\xEF\xBB\xBF") {
             return Err(Malformed::ByteOrderMark);
         }
-        if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
-            return Err(Malformed::Utf8);
-        }
-        Ok(Scanner { bytes, pos: 0, depth: 0, names: Names::default(), repeated: false })
+        let source = std::str::from_utf8(bytes).map_err(|_| Malformed::Utf8)?;
+        Ok(Scanner { bytes, source, pos: 0, depth: 0, names: Names::default(), repeated: false })
     }
 
     /// The byte here; 0, which is never valid outside a string, at the end.
@@ -267,7 +267,7 @@ impl<'a> Scanner<'a> {
 
     /// The text of a string this scanner found.
     pub(crate) fn text(&self, found: Str) -> Cow<'a, str> {
-        let raw = std::str::from_utf8(&self.bytes[found.span.range()]).unwrap_or_default();
+        let raw = &self.source[found.span.range()];
         if found.escaped { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
     }
 
@@ -353,7 +353,7 @@ pub(crate) fn number_length(bytes: &[u8]) -> Option<usize> {
 /// Where the run of bytes that need no attention inside a string ends: at a quote, a backslash, a
 /// control character, or the end of the bytes. Eight bytes at a time.
 #[inline]
-fn plain_run(bytes: &[u8], from: usize) -> usize {
+pub(crate) fn plain_run(bytes: &[u8], from: usize) -> usize {
     // Most strings are short, so the first word is worth its own turn.
     if let Some(word) = bytes.get(from..).and_then(<[u8]>::first_chunk::<8>) {
         let special = special_bytes(u64::from_le_bytes(*word));

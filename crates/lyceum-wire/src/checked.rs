@@ -1,0 +1,131 @@
+//! Steps through JSON that was parsed before, so that nothing in it needs to be judged again.
+//!
+//! Given anything else it finds something or nothing, but never fails.
+
+use std::borrow::Cow;
+
+use crate::scan::plain_run;
+use crate::text::unescape;
+
+/// Members for which room is made at first: most objects have no more.
+const FEW: usize = 8;
+
+/// The members of an object, in their order; none if this is no object.
+pub(crate) fn members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = after_space(bytes, 0);
+    if bytes.get(at) != Some(&b'{') {
+        return Vec::new();
+    }
+    let mut members = Vec::with_capacity(FEW);
+    at = after_space(bytes, at + 1);
+    while bytes.get(at) == Some(&b'"') {
+        let name_end = string_end(bytes, at);
+        let name = text.get(at + 1..name_end - 1).unwrap_or_default();
+        // A colon comes after the name, a comma or the end after the value.
+        let start = after_space(bytes, after_space(bytes, name_end) + 1);
+        let end = value_end(bytes, start);
+        members.push((unescaped(name), text.get(start..end).unwrap_or_default()));
+        at = after_space(bytes, after_space(bytes, end) + 1);
+    }
+    members
+}
+
+fn unescaped(name: &str) -> Cow<'_, str> {
+    if name.contains('\\') { Cow::Owned(unescape(name)) } else { Cow::Borrowed(name) }
+}
+
+fn after_space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// Where the value ends that starts here.
+fn value_end(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'"') => string_end(bytes, at),
+        Some(b'{' | b'[') => container_end(bytes, at),
+        _ => {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let is_part = |byte: &&u8| !matches!(byte, b',' | b'}' | b']') && **byte > b' ';
+            at + rest.iter().take_while(is_part).count()
+        }
+    }
+}
+
+fn container_end(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Where the string ends whose first quote is here.
+fn string_end(bytes: &[u8], at: usize) -> usize {
+    let mut end = plain_run(bytes, at + 1);
+    while bytes.get(end) == Some(&b'\\') {
+        end = plain_run(bytes, end + 2);
+    }
+    end + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Object;
+
+    /// What is found in JSON is what the parser finds in it.
+    fn check(raw: &str) {
+        let parsed = Object::parse(raw.as_bytes()).unwrap();
+        let parsed: Vec<_> = parsed.into_iter().collect();
+        assert_eq!(members(raw), parsed, "{raw}");
+    }
+
+    #[test]
+    fn members_are_those_the_parser_finds() {
+        for raw in [
+            "{}",
+            " { } ",
+            r#"{"a":1}"#,
+            r#" { "a" : 1 , "b" : [ ] , "c" : { } } "#,
+            r#"{"a":-1.5e+10,"b":true,"c":null,"d":"x"}"#,
+            r#"{"a":{"b":["}",{"]":"\"{\\"}]},"c":"\\","d":"\\\""}"#,
+            r#"{"\u0061b":"\u00e9","é":"\ud83d\ude00","":""}"#,
+            "{\"a\":[1,\n2],\t\"b\":\"long enough for several words of eight\"}",
+        ] {
+            check(raw);
+        }
+        let many: Vec<_> = (0..100).map(|n| format!(r#""m{n}":[{n}]"#)).collect();
+        check(&format!("{{{}}}", many.join(",")));
+    }
+
+    #[test]
+    fn what_was_never_parsed_does_no_harm() {
+        let good = r#"{"a":{"b":["}",{"]":"\"{\\é"}]},"c":"é\\","d":1}"#;
+        for at in 0..good.len() {
+            for junk in ["", "\"", "\\", "{", "]", ",", ":", "é"] {
+                let Some((start, end)) = good.split_at_checked(at) else { continue };
+                members(&format!("{start}{junk}{end}"));
+                members(&format!("{start}{junk}"));
+            }
+        }
+        for other in ["", "[]", "1", "\"a\"", "{\"", "{\"a\"", "{\"a\\"] {
+            members(other);
+        }
+    }
+}
