@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lyceum_http::client::{CallOptions, ClientError};
+use lyceum_http::client::{CallOptions, CallParams, ClientError};
 use lyceum_http::{Context, Outcome};
 use lyceum_wire::{ClientCapabilities, Era, ErrorCode, Member, Object, Request, RpcError};
 use sha2::{Digest, Sha256};
@@ -112,27 +112,30 @@ impl<'a> Relay<'a> {
     }
 
     /// Passes the request on and the answer back.
-    pub(crate) async fn run(self, request: Request, cx: Context) -> Answer {
-        let started = Instant::now();
-        let upstream = Arc::clone(self.subject.upstream());
-        let mut trace = Trace::default();
-        let answer = self.answer(&request, &cx, &mut trace).await;
-        upstream.count(answer.is_ok());
-        tracing::debug!(
-            method = request.method.as_str(),
-            upstream = upstream.config.name,
-            own_name = self.subject.passing().name(),
-            client_revision = cx.revision.as_str(),
-            upstream_revision = trace.revision,
-            legacy_session = cx.session_key.is_some(),
-            retries = trace.retries,
-            connect_ms = trace.connected.as_millis() as u64,
-            total_ms = started.elapsed().as_millis() as u64,
-            traceparent = request.params.text(Member::MetaTraceparent).as_deref(),
-            is_ok = answer.is_ok(),
-            "relayed"
-        );
-        answer
+    #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the request twice")]
+    pub(crate) fn run(self, request: Request, cx: Context) -> impl Future<Output = Answer> + Send {
+        async move {
+            let started = clock();
+            let upstream = Arc::clone(self.subject.upstream());
+            let mut trace = Trace::default();
+            let answer = self.answer(&request, &cx, &mut trace).await;
+            upstream.count(answer.is_ok());
+            tracing::debug!(
+                method = request.method.as_str(),
+                upstream = upstream.config.name,
+                own_name = self.subject.passing().name(),
+                client_revision = cx.revision.as_str(),
+                upstream_revision = trace.revision,
+                legacy_session = cx.session_key.is_some(),
+                retries = trace.retries,
+                connect_ms = trace.connected.as_millis() as u64,
+                total_ms = elapsed(started).as_millis() as u64,
+                traceparent = request.params.text(Member::MetaTraceparent).as_deref(),
+                is_ok = answer.is_ok(),
+                "relayed"
+            );
+            answer
+        }
     }
 
     async fn answer(&self, request: &Request, cx: &Context, trace: &mut Trace) -> Answer {
@@ -154,7 +157,7 @@ impl<'a> Relay<'a> {
             return self.failed(upstream.why_absent().to_string(), request, cx);
         }
         loop {
-            let connecting = Instant::now();
+            let connecting = clock();
             let connected = match &self.subject {
                 Subject::Task(task) => upstream.connection_number(task.connection, cx).await,
                 _ => upstream.connection(cx).await,
@@ -163,7 +166,7 @@ impl<'a> Relay<'a> {
                 Ok(connection) => connection,
                 Err(unavailable) => return self.failed(unavailable.to_string(), request, cx),
             };
-            trace.connected += connecting.elapsed();
+            trace.connected += elapsed(connecting);
             trace.revision = connection.peer.revision().as_str();
             let ended = self.attempt(&connection, &state, request, cx).await;
             upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
@@ -212,13 +215,15 @@ impl<'a> Relay<'a> {
             let ending = Box::pin(bridge.answer(request)).await?;
             return Ok(ending.map(|result| self.back(&result, request, cx, connection.into())));
         }
-        let (tasking, params) = match self.prepare(connection, state, request, cx) {
+        let raw = request.params.raw().unwrap_or_default();
+        let (tasking, params) = match self.prepare(connection, state, request, &raw, cx) {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
         };
         if cx.era() == Era::Legacy || connection.era == Era::Modern {
             return self.call_directly(connection, tasking, &params, request, cx).await;
         }
+        let params = params.into_owned();
         let (line, asks) = Line::holding(cx.clone(), self.subject.upstream());
         let options = self.options(connection, &line, tasking, request, cx);
         let held_on = Arc::clone(connection);
@@ -228,8 +233,8 @@ impl<'a> Relay<'a> {
         let calling: Calling = Box::pin(async move {
             let _in_use = in_use;
             let result = match tasking {
-                Tasking::Awaited => tasks::start(&connection, method, &params, &options).await?,
-                _ => connection.peer.call_with(&method, &params, &options).await?,
+                Tasking::Awaited => tasks::start(&connection, method, params, &options).await?,
+                _ => connection.peer.call_params(&method, &params, &options).await?,
             };
             match tasks::id_in(&result).filter(|_| tasking == Tasking::Awaited) {
                 Some(own) => {
@@ -250,7 +255,7 @@ impl<'a> Relay<'a> {
         &self,
         connection: &Arc<Connection>,
         mut tasking: Tasking,
-        params: &Bytes,
+        params: &CallParams<'_>,
         request: &Request,
         cx: &Context,
     ) -> Result<Answer, Failure> {
@@ -263,7 +268,7 @@ impl<'a> Relay<'a> {
         let mut options = self.options(connection, &line, tasking, request, cx);
         let mut result = None;
         if tasking != Tasking::Awaited {
-            let called = connection.peer.call_with(&request.method, params, &options).await;
+            let called = connection.peer.call_params(&request.method, params, &options).await;
             if cx.era() == Era::Legacy && called.as_ref().is_err_and(tasks::wants_extension) {
                 tasking = Tasking::Awaited;
                 options = self.options(connection, &line, tasking, request, cx);
@@ -274,7 +279,7 @@ impl<'a> Relay<'a> {
         let mut result = match result {
             Some(result) => result,
             None => {
-                let method = request.method.to_string();
+                let (method, params) = (request.method.to_string(), params.clone().into_owned());
                 Box::pin(tasks::start(connection, method, params, &options)).await?
             }
         };
@@ -350,13 +355,14 @@ impl<'a> Relay<'a> {
     }
 
     /// What is to be called, and what it has to do with tasks.
-    fn prepare(
+    fn prepare<'r>(
         &self,
         connection: &Connection,
         state: &State,
         request: &Request,
+        raw: &'r [u8],
         cx: &Context,
-    ) -> Result<(Tasking, Bytes), RpcError> {
+    ) -> Result<(Tasking, CallParams<'r>), RpcError> {
         let tasking = match &self.subject {
             Subject::Tool(tool) => Tasking::of(tool, request, cx, connection.era)?,
             _ => Tasking::Plain,
@@ -370,12 +376,13 @@ impl<'a> Relay<'a> {
         if cx.era() != connection.era {
             dropped.push("task");
         }
-        let mut params = params::passed_on(&request.params, &self.subject.passing(), &dropped)?;
+        let mut params = params::passed_on(raw, &self.subject.passing(), &dropped)?;
         if let State::Passed(state) = state {
-            params = params::with_state(&params, state);
+            params.text("requestState", state);
         }
         if tasking != Tasking::Plain && connection.era == Era::Legacy {
-            params = params::with_member(&params, "task", b"{}");
+            params.remove("task");
+            params.raw("task", "{}");
         }
         Ok((tasking, params))
     }
@@ -514,6 +521,15 @@ struct Trace {
     revision: &'static str,
     retries: u32,
     connected: Duration,
+}
+
+/// The time, if anybody wants to know.
+fn clock() -> Option<Instant> {
+    tracing::enabled!(tracing::Level::DEBUG).then(Instant::now)
+}
+
+fn elapsed(since: Option<Instant>) -> Duration {
+    since.map(|since| since.elapsed()).unwrap_or_default()
 }
 
 const NO_COMPLETIONS: &[u8] = br#"{"completion":{"values":[],"hasMore":false}}"#;

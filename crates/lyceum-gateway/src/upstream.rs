@@ -174,8 +174,13 @@ impl Upstream {
     }
 
     fn admit(&self) -> Result<(), Unavailable> {
-        let admitted = lock(&self.breaker).admit(Instant::now());
-        admitted.map_err(|retry| Unavailable::Failing { name: self.config.name.clone(), retry })
+        let mut breaker = lock(&self.breaker);
+        if breaker.is_closed() {
+            return Ok(());
+        }
+        breaker
+            .admit(Instant::now())
+            .map_err(|retry| Unavailable::Failing { name: self.config.name.clone(), retry })
     }
 
     /// A connection to look at.

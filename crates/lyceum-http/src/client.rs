@@ -75,6 +75,7 @@ pub use handler::{ClientHandler, ServerNotification, ServerRequest};
 pub use limits::Limits;
 pub use listen::Subscription;
 pub use options::CallOptions;
+pub use params::CallParams;
 pub use peer::Peer;
 #[cfg(feature = "fetch")]
 pub use safe_dialer::{

@@ -108,8 +108,13 @@ impl<H: Handler> Shared<H> {
                     Err(too_many) => return too_many.reply(Some(&id)),
                 };
                 let patience = self.limits.keep_alive;
-                let mut inline =
-                    Inline { call: Some(call), outlet: &outlet, silence: None, patience };
+                let mut inline = Inline {
+                    call: Some(call),
+                    was_polled: true,
+                    outlet: &outlet,
+                    silence: None,
+                    patience,
+                };
                 std::future::poll_fn(|cx| inline.poll(cx)).await
             }
         };
@@ -147,6 +152,8 @@ impl<H: Handler> Shared<H> {
 /// A call whose response has not begun.
 struct Inline<'a> {
     call: Option<Call>,
+    /// The call was polled in this very turn, and needs not be polled again.
+    was_polled: bool,
     outlet: &'a PostOutlet,
     /// Set once the call turned out to take time.
     silence: Option<Pin<Box<Sleep>>>,
@@ -172,7 +179,9 @@ impl Step {
 impl Inline<'_> {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
         let call = self.call.as_mut().expect("not polled after it was ready");
-        if let Poll::Ready(answer) = call.as_mut().poll(cx) {
+        if !std::mem::take(&mut self.was_polled)
+            && let Poll::Ready(answer) = call.as_mut().poll(cx)
+        {
             return Poll::Ready(Step::answered(answer, self.outlet));
         }
         if self.outlet.may_stream() {

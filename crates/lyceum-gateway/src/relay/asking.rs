@@ -66,6 +66,9 @@ pub(crate) fn url_elicitations(error: &RpcError) -> Vec<(String, Bytes)> {
 
 /// Capabilities as a raw object.
 pub(crate) fn capabilities(has: ClientCapabilities) -> Bytes {
+    if has == ClientCapabilities::default() {
+        return Bytes::from_static(b"{}");
+    }
     let object = |members: &[(ClientCapabilities, &str)]| {
         let mut out = Writer::new();
         for (_, name) in members.iter().filter(|(bit, _)| has.has(*bit)) {

@@ -1,7 +1,8 @@
 //! Params on their way upstream: another name, and a `_meta` without what belongs to this hop.
 
 use bytes::Bytes;
-use lyceum_wire::{Object, Params, RpcError, Writer, resembles};
+use lyceum_http::client::CallParams;
+use lyceum_wire::{Object, RpcError, Writer, resembles};
 
 /// Keys of `_meta` that belong to each hop begin like this.
 pub(crate) const HOP_PREFIX: &str = "io.modelcontextprotocol/";
@@ -38,38 +39,30 @@ impl Passing<'_> {
     }
 }
 
-/// The params to pass on. Everything else keeps its place and its text.
-pub(crate) fn passed_on(
-    params: &Params,
+/// The params to pass on, read from those of a request. Everything else keeps its place and its text.
+pub(crate) fn passed_on<'a>(
+    raw: &'a [u8],
     passing: &Passing<'_>,
     dropped: &[&str],
-) -> Result<Bytes, RpcError> {
-    let raw = params.raw().unwrap_or_default();
-    let members = read(&raw)?;
-    let mut out = Writer::with_capacity(raw.len() + passing.name().len());
-    for (name, value) in members.iter() {
-        match (name, passing) {
+) -> Result<CallParams<'a>, RpcError> {
+    let mut out = CallParams::new();
+    for (name, value) in Object::of_checked(raw) {
+        match (&*name, passing) {
             ("_meta", _) => pass_on_meta(&mut out, value)?,
-            (_, Passing::Member(member, own)) if name == *member => out.text(member, own),
+            (_, Passing::Member(member, own)) if name == *member => out.text(*member, own),
             ("ref", Passing::Reference(member, own)) => {
                 out.raw("ref", replaced(value, member, own)?);
             }
             // Some clients say "no arguments" so; few servers take it.
             ("arguments", _) if value == "null" => {}
-            _ if dropped.contains(&name) => {}
+            (name, _) if dropped.contains(&name) => {}
             _ => {
-                refuse_imitation(name, &JUDGED)?;
+                refuse_imitation(&name, &JUDGED)?;
                 out.raw(name, value);
             }
         }
     }
-    Ok(out.finish())
-}
-
-/// `params` with the upstream's own state in them.
-pub(crate) fn with_state(params: &Bytes, state: &str) -> Bytes {
-    let raw = serde_json::to_vec(state).expect("a string serializes");
-    with_member(params, "requestState", &raw)
+    Ok(out)
 }
 
 /// An object of ours with one more member.
@@ -84,28 +77,25 @@ pub(crate) fn with_member(object: &Bytes, name: &str, value: &[u8]) -> Bytes {
 }
 
 /// Writes `_meta` for the next hop, if anything is left of it. The progress token is remade there, too.
-fn pass_on_meta(out: &mut Writer, raw: &str) -> Result<(), RpcError> {
-    let meta = read(raw.as_bytes())?;
-    let is_kept =
-        |(name, _): &(&str, &str)| !name.starts_with(HOP_PREFIX) && *name != "progressToken";
-    for (name, _) in meta.iter().filter(is_kept) {
-        refuse_imitation(name, &["progressToken"])?;
+fn pass_on_meta<'a>(out: &mut CallParams<'a>, raw: &'a str) -> Result<(), RpcError> {
+    if !raw.starts_with('{') {
+        return Err(RpcError::invalid_params("params: _meta must be an object"));
+    }
+    for (name, value) in Object::of_checked(raw.as_bytes()) {
+        if name.starts_with(HOP_PREFIX) || name == "progressToken" {
+            continue;
+        }
+        refuse_imitation(&name, &["progressToken"])?;
         let start = name.char_indices().nth(HOP_PREFIX.len()).map_or(name.len(), |(at, _)| at);
         refuse_imitation(&name[..start], &[HOP_PREFIX])?;
-    }
-    if meta.iter().any(|member| is_kept(&member)) {
-        out.object("_meta", |out| {
-            for (name, value) in meta.iter().filter(is_kept) {
-                out.raw(name, value);
-            }
-        });
+        out.meta(name, value);
     }
     Ok(())
 }
 
-fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
+fn replaced(raw: &str, member: &str, own: &str) -> Result<String, RpcError> {
     let mut out = Writer::new();
-    for (name, value) in read(raw.as_bytes())?.iter() {
+    for (name, value) in Object::of_checked(raw.as_bytes()).iter() {
         if name == member {
             out.text(name, own);
         } else {
@@ -113,7 +103,7 @@ fn replaced(raw: &str, member: &str, own: &str) -> Result<Bytes, RpcError> {
             out.raw(name, value);
         }
     }
-    Ok(out.finish())
+    Ok(String::from_utf8(out.finish().into()).expect("what is written from text is text"))
 }
 
 /// Refuses a name that is none of `known` but looks like one to careless readers.
@@ -131,18 +121,13 @@ fn refuse_imitation(name: &str, known: &[&str]) -> Result<(), RpcError> {
     }
 }
 
-fn read(raw: &[u8]) -> Result<Object<'_>, RpcError> {
-    Object::parse(raw).map_err(|problem| RpcError::invalid_params(format!("params: {problem}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn passed(raw: &str, passing: Passing<'_>, dropped: &[&str]) -> String {
-        let params = Params::from_raw(Bytes::copy_from_slice(raw.as_bytes())).unwrap();
-        let passed = passed_on(&params, &passing, dropped).unwrap();
-        String::from_utf8(passed.to_vec()).unwrap()
+        let passed = passed_on(raw.as_bytes(), &passing, dropped).unwrap();
+        String::from_utf8(passed.to_json().to_vec()).unwrap()
     }
 
     #[test]
@@ -165,13 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_gone_and_what_is_added_comes_last() {
+    fn what_is_dropped_is_gone() {
         let raw = r#"{"name":"a","requestState":"s","inputResponses":{},"task":{}}"#;
         let name = Passing::Member("name", "b");
         let passed = passed(raw, name, &["requestState", "task"]);
         assert_eq!(passed, r#"{"name":"b","inputResponses":{}}"#);
-        let with = with_state(&Bytes::from(passed), "mine");
-        assert_eq!(with, r#"{"name":"b","inputResponses":{},"requestState":"mine"}"#);
     }
 
     #[test]
@@ -184,8 +167,7 @@ mod tests {
     #[test]
     fn what_careless_readers_would_take_for_something_else_is_refused() {
         let refused = |raw: &str, passing: Passing<'_>| {
-            let params = Params::from_raw(Bytes::copy_from_slice(raw.as_bytes())).unwrap();
-            let error = passed_on(&params, &passing, &["task"]).unwrap_err();
+            let error = passed_on(raw.as_bytes(), &passing, &["task"]).unwrap_err();
             assert!(error.message.contains("only in case"), "{raw}: {error:?}");
         };
         let name = Passing::Member("name", "own");
@@ -202,13 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn what_says_things_twice_is_refused() {
-        let raw = Bytes::from_static(br#"{"name":"a","ref":{"uri":"a","uri":"b"}}"#);
-        let params = Params::from_raw(raw);
-        let refused = match params {
-            Ok(params) => passed_on(&params, &Passing::Reference("uri", "x"), &[]).is_err(),
-            Err(_) => true,
-        };
-        assert!(refused);
+    fn a_meta_that_is_no_object_is_refused() {
+        let passing = Passing::Member("name", "own");
+        for meta in ["1", "null", "[]", "\"{}\""] {
+            let raw = format!(r#"{{"name":"up_own","_meta":{meta}}}"#);
+            assert!(passed_on(raw.as_bytes(), &passing, &[]).is_err(), "{meta}");
+        }
     }
 }

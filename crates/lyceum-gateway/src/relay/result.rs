@@ -29,10 +29,10 @@ pub(crate) struct Shape<'a> {
 /// The result as the client may see it. What nobody asked to change is copied as it is.
 pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
     let unchanged = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
-    if unchanged && shape.uris.is_empty() {
+    if (unchanged && shape.uris.is_empty()) || !result.starts_with(b"{") {
         return result.clone();
     }
-    let Ok(members) = Object::parse(result) else { return result.clone() };
+    let members = Object::of_checked(result);
     let mut out = Writer::with_capacity(result.len() + shape.info.len() + NAMES);
     let completed = shape.client == Era::Modern && members.get("resultType").is_none();
     if completed {
@@ -90,7 +90,7 @@ pub(crate) fn input_required(requests: &[(String, Bytes)], state: &str, info: &[
 
 /// `_meta` without what belongs to the upstream's hop, and with our name for modern clients.
 fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
-    let members = raw.and_then(|raw| Object::parse(raw.as_bytes()).ok()).unwrap_or_default();
+    let members = Object::of_checked(raw.unwrap_or_default().as_bytes());
     let kept = |name: &str| !name.starts_with(HOP_PREFIX);
     if shape.client == Era::Legacy && !members.iter().any(|(name, _)| kept(name)) {
         return;

@@ -1,12 +1,13 @@
 //! [`State`]: what the `requestState` of a retried request says, sealed for one caller, upstream,
 //! method and name.
 
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lyceum_http::{Context, Purpose};
 use lyceum_wire::{Member, Object, Request, RpcError};
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use super::params::with_member;
 
@@ -15,6 +16,9 @@ const LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// What is said about state that is not ours, not for this call, or too old.
 pub(crate) const VOID: &str =
     "requestState is not valid for this call; start again without requestState";
+
+static REQUEST_STATE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("requestState"));
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
 
 /// Where a request stands among its rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,12 +83,10 @@ impl State {
 /// A modern upstream's result, with its state inside ours if it has any.
 pub(crate) fn wrap(result: Bytes, request: &Request, cx: &Context, upstream: &str) -> Bytes {
     // Most results have none, and looking is cheaper than reading. Escapes can spell the name, too.
-    if [b"requestState".as_slice(), b"\\u"].iter().all(|name| memmem::find(&result, name).is_none())
-    {
+    if [&REQUEST_STATE, &ESCAPE].iter().all(|text| text.find(&result).is_none()) {
         return result;
     }
-    let own = Object::parse(&result).ok().and_then(|members| members.text("requestState"));
-    let Some(own) = own else { return result };
+    let Some(own) = Object::of_checked(&result).text("requestState") else { return result };
     let sealed = State::Passed(own).seal(request, cx, upstream);
     let sealed = serde_json::to_vec(&sealed).expect("a string serializes");
     with_member(&result, "requestState", &sealed)

@@ -12,13 +12,13 @@ mod started;
 mod tasking;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use lyceum_http::{Context, Purpose};
 use lyceum_wire::{Era, Member, Object, Request, Writer};
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use super::params::with_member;
 use super::result::{Shape, passed_back};
@@ -37,6 +37,8 @@ pub(crate) use watch::watch;
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// How long the result of a task may be waited for in silence. Whoever waits may well wait again.
 pub(crate) const RESULT: Duration = Duration::from_secs(60 * 60);
+
+static TASK_ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
 
 /// A task of an upstream's.
 #[derive(Debug, Clone)]
@@ -94,10 +96,10 @@ pub(crate) fn task_id(id: &str) -> Bytes {
 /// era, `taskId` in it.
 pub(crate) fn id_in(result: &Bytes) -> Option<String> {
     // Most results are not about tasks, and looking is cheaper than reading.
-    memmem::find(result, b"\"taskId\"")?;
-    let members = Object::parse(result).ok()?;
+    TASK_ID.find(result)?;
+    let members = Object::of_checked(result);
     let task =
-        members.get("task").and_then(|task| Object::parse(task.as_bytes()).ok()?.text("taskId"));
+        members.get("task").and_then(|task| Object::of_checked(task.as_bytes()).text("taskId"));
     task.or_else(|| {
         let is_task = members.text("resultType").as_deref() == Some("task");
         members.text("taskId").filter(|_| is_task)

@@ -33,6 +33,11 @@ impl Breaker {
         }
     }
 
+    /// Whether every call may be made, whatever the time.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open_until.is_none()
+    }
+
     /// A call was answered, with whatever.
     pub(crate) fn succeeded(&mut self) {
         *self = Breaker::default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body::Body;
@@ -20,6 +20,7 @@ use super::handler::{ClientHandler, Handler};
 use super::limits::Limits;
 use super::line::Connection;
 use super::peer::Peer;
+use super::plain;
 use super::remote::Remote;
 
 /// A client for one server. [`connect`](Client::connect) finds out how the server wants to be
@@ -164,12 +165,17 @@ impl ClientBuilder {
     pub fn build(mut self) -> Result<Client, ClientError> {
         let (over, transport) = (self.over.take(), self.transport);
         let url = url(&self.url, over.is_some())?;
+        let mut headers = headers(&self.headers)?;
+        let exchange = match over {
+            Some(over) => over(&self.limits),
+            None => {
+                headers.entry(header::HOST).or_insert(plain::host(&url)?);
+                Exchange::plain(&url, &self.limits)
+            }
+        };
         let remote = Remote {
-            headers: headers(&self.headers)?,
-            exchange: match over {
-                Some(over) => over(&self.limits),
-                None => Exchange::plain(&url, &self.limits)?,
-            },
+            headers,
+            exchange,
             url,
             standing_stream: self.standing_stream,
             core: Arc::new(self.core()?),

@@ -1,15 +1,14 @@
 //! [`Call`]: one call of the client's owner, in whatever rounds and attempts it takes.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lyceum_wire::Id;
 
 use super::core::Core;
-use super::error::ClientError;
 use super::handler::{Handler, ServerNotification};
 use super::options::CallOptions;
-use super::params::CallerParams;
+use super::params::CallParams;
 use super::progress::Progress;
 use super::silence::Silence;
 
@@ -18,8 +17,7 @@ use super::silence::Silence;
 pub(crate) struct Call<'a> {
     pub(crate) core: &'a Core,
     pub(crate) method: &'a str,
-    raw: &'a [u8],
-    pub(crate) params: CallerParams<'a>,
+    pub(crate) params: &'a CallParams<'a>,
     pub(crate) options: &'a CallOptions,
     pub(crate) silence: Arc<Silence>,
 }
@@ -28,20 +26,16 @@ impl<'a> Call<'a> {
     pub(crate) fn new(
         core: &'a Core,
         method: &'a str,
-        raw: &'a [u8],
+        params: &'a CallParams<'a>,
         options: &'a CallOptions,
-    ) -> Result<Call<'a>, ClientError> {
+    ) -> Call<'a> {
         let silence = Silence::new(options.silence.unwrap_or(core.limits.silence));
-        Ok(Call { core, method, raw, params: CallerParams::parse(raw)?, options, silence })
+        Call { core, method, params, options, silence }
     }
 
-    /// The params of a legacy request: the caller's own, with a progress token if it wants to hear
-    /// of progress.
-    pub(crate) fn legacy_params(&self, id: &Id) -> Option<Cow<'a, [u8]>> {
-        if self.options.progress.is_some() {
-            return Some(Cow::Owned(self.params.legacy(id, &self.options.progress)));
-        }
-        (!self.raw.is_empty()).then_some(Cow::Borrowed(self.raw))
+    /// The legacy request.
+    pub(crate) fn legacy_body(&self, id: &Id) -> Bytes {
+        self.params.legacy(id, self.method, &self.options.progress)
     }
 
     /// Whoever answers and hears what belongs to this call.

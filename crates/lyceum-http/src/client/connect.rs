@@ -17,6 +17,7 @@ use super::life::End;
 use super::line::Connection;
 use super::modern::{DISCOVER, Modern, Way, supported_in, versions_in};
 use super::options::CallOptions;
+use super::params::CallParams;
 use super::peer::Wire;
 use super::remote::Remote;
 
@@ -100,7 +101,7 @@ async fn probe(way: &Way, ours: RevisionSet) -> Verdict<Modern> {
     };
     let probe = Modern::new(way.clone(), newest, Bytes::new());
     let options = CallOptions::new().silence(probe.core().limits.probe);
-    let answer = probe.call(DISCOVER, b"", &options).await;
+    let answer = probe.call(DISCOVER, &CallParams::default(), &options).await;
     let greeting = answer.as_ref().ok().cloned().unwrap_or_default();
     match judge(answer, ours) {
         Verdict::Modern(revision) => Verdict::Modern(Modern::new(way.clone(), revision, greeting)),

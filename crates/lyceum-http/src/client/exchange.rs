@@ -23,9 +23,6 @@ use super::limits::Limits;
 use super::plain::Plain;
 use super::reply::{Content, Refused, Reply, Wanted, receive};
 
-/// Headers a request has besides those every request has: room for them is made at once.
-const MORE_HEADERS: usize = 10;
-
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -63,9 +60,16 @@ type Sending = dyn Fn(Request<RequestBody>, Wanted) -> Sent + Send + Sync;
 /// Sends requests by whatever HTTP stack it was given.
 #[derive(Clone)]
 pub(crate) struct Exchange {
-    send: Arc<Sending>,
+    stack: Stack,
     wanted: Wanted,
     greeting: Wanted,
+}
+
+#[derive(Clone)]
+enum Stack {
+    /// Our own: the usual case, and cheaper because its type is known.
+    Plain(Plain),
+    Other(Arc<Sending>),
 }
 
 impl fmt::Debug for Exchange {
@@ -93,32 +97,27 @@ impl Exchange {
                 receive(service.call(request).await.map_err(failed)?, wanted).await
             })
         };
-        Exchange::new(Arc::new(send), limits)
+        Exchange::new(Stack::Other(Arc::new(send)), limits)
     }
 
     /// Over plain HTTP, to the origin of this URL.
-    pub(crate) fn plain(url: &Uri, limits: &Limits) -> Result<Exchange, ClientError> {
-        let plain = Plain::new(url)?;
-        let send = move |request: Request<RequestBody>, wanted: Wanted| -> Sent {
-            let plain = plain.clone();
-            Box::pin(async move { receive(plain.send(request).await?, wanted).await })
-        };
-        Ok(Exchange::new(Arc::new(send), limits))
+    pub(crate) fn plain(url: &Uri, limits: &Limits) -> Exchange {
+        Exchange::new(Stack::Plain(Plain::new(url)), limits)
     }
 
-    fn new(send: Arc<Sending>, limits: &Limits) -> Exchange {
+    fn new(stack: Stack, limits: &Limits) -> Exchange {
         let (wanted, greeting) = (Wanted::content(limits), Wanted::greeting(limits));
-        Exchange { send, wanted, greeting }
+        Exchange { stack, wanted, greeting }
     }
 
-    /// Posts a request.
+    /// Posts a request with headers that are [`for_posts`].
     pub(crate) async fn post(
         &self,
         url: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, ClientError> {
-        (self.send)(post(url, headers, body), self.wanted).await
+        self.send(post(url, headers, body), self.wanted).await
     }
 
     /// Posts a request to whose answer nobody may give much room.
@@ -128,18 +127,18 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, ClientError> {
-        (self.send)(post(url, headers, body), self.greeting).await
+        self.send(post(url, headers, body), self.greeting).await
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
-    /// of no interest.
+    /// of no interest. The headers are [`for_posts`].
     pub(crate) async fn deliver(
         &self,
         url: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Option<Refused>, ClientError> {
-        match (self.send)(post(url, headers, body), Wanted::Nothing).await?.content {
+        match self.send(post(url, headers, body), Wanted::Nothing).await?.content {
             Content::Refused(refused) => Ok(Some(refused)),
             _ => Ok(None),
         }
@@ -152,7 +151,7 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, JSON);
-        (self.send)(empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn get_events(
@@ -161,26 +160,38 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, EVENTS);
-        (self.send)(empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn delete(&self, url: &Uri, headers: HeaderMap) -> Result<(), ClientError> {
-        (self.send)(empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
+        self.send(empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
+    }
+
+    async fn send(
+        &self,
+        request: Request<RequestBody>,
+        wanted: Wanted,
+    ) -> Result<Reply, ClientError> {
+        match &self.stack {
+            Stack::Plain(plain) => receive(plain.send(request).await?, wanted).await,
+            Stack::Other(send) => send(request, wanted).await,
+        }
     }
 }
 
-/// A copy of these headers with room for more.
-pub(crate) fn roomy(headers: &HeaderMap) -> HeaderMap {
-    let mut copy = HeaderMap::with_capacity(headers.len() + MORE_HEADERS);
-    for (name, value) in headers {
-        copy.append(name, value.clone());
-    }
-    copy
+/// These headers and those that every POST has. Made once and copied for each, which is cheaper than
+/// to add them every time; the length is yet to be replaced.
+pub(crate) fn for_posts(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.insert(header::ACCEPT, JSON_AND_EVENTS);
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    headers
 }
 
 fn post(url: &Uri, mut headers: HeaderMap, body: Bytes) -> Request<RequestBody> {
-    headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ACCEPT, JSON_AND_EVENTS);
+    let length = HeaderValue::try_from(body.len().to_string()).expect("digits fit in a header");
+    headers.insert(header::CONTENT_LENGTH, length);
     request(Method::POST, url, headers, RequestBody(Full::new(body)))
 }
 

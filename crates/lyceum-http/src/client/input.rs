@@ -3,11 +3,11 @@
 //! Reads such a result, has the handler answer it, and yields what the retry must carry. Nothing is
 //! remembered between rounds or calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use lyceum_wire::{Object, Writer};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use tokio::task::JoinSet;
 
 use super::error::ClientError;
@@ -19,6 +19,7 @@ use super::silence::Silence;
 const METHODS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
 const INPUT_REQUIRED: &str = "input_required";
+static ASKING: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(INPUT_REQUIRED));
 
 /// What a server wants to know.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl InputRequired {
         let bad = |why: &str| ClientError::protocol(format!("its input_required result {why}"));
         // Most results are complete, and some are large: they need not be taken apart to see that. (A
         // server that writes an ASCII word with escapes does not want to be understood.)
-        if !METHODS.contains(&method) || memmem::find(result, INPUT_REQUIRED.as_bytes()).is_none() {
+        if !METHODS.contains(&method) || ASKING.find(result).is_none() {
             return Ok(None);
         }
         let Ok(members) = Object::parse(result) else { return Ok(None) };

@@ -24,6 +24,7 @@ use super::error::ClientError;
 use super::life::{End, Life};
 use super::line::Connection;
 use super::options::CallOptions;
+use super::params::CallParams;
 use super::remote::Remote;
 use super::silence::Silence;
 use http_sse::HttpSse;
@@ -103,10 +104,10 @@ impl Legacy {
     pub(crate) async fn call(
         &self,
         method: &str,
-        params: &[u8],
+        params: &CallParams<'_>,
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
-        let call = Call::new(&self.core, method, params, options)?;
+        let call = Call::new(&self.core, method, params, options);
         let attempts = async {
             let session = self.session()?;
             match session.call(&call).await {

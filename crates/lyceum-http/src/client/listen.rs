@@ -12,6 +12,7 @@ use super::line::Sent;
 use super::mailbox::Letter;
 use super::modern::Modern;
 use super::options::CallOptions;
+use super::params::CallParams;
 use super::response::result_of;
 use super::stream::Messages;
 
@@ -38,7 +39,8 @@ impl Subscription {
         let mut params = Writer::new();
         params.raw("notifications", filter);
         let (params, options) = (params.finish(), CallOptions::new());
-        let call = Call::new(modern.core(), "subscriptions/listen", &params, &options)?;
+        let params = CallParams::parse(&params)?;
+        let call = Call::new(modern.core(), "subscriptions/listen", &params, &options);
         call.silence.watch(pin!(Subscription::begin(modern, &call))).await
     }
 

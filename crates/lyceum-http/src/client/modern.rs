@@ -3,19 +3,19 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use lyceum_wire::{
-    ErrorCode, Id, Member, Message, Object, Revision, RevisionSet, RpcError, elements, encode,
+    ErrorCode, Id, Member, Message, Object, Revision, RevisionSet, RpcError, elements,
     encode_value, required_name,
 };
 
 use super::call::Call;
 use super::core::Core;
 use super::error::ClientError;
-use super::exchange::roomy;
+use super::exchange::for_posts;
 use super::handler::ServerNotification;
 use super::input::InputRequired;
 use super::line::Connection;
@@ -23,7 +23,7 @@ use super::listen::Source;
 use super::listing::Pages;
 use super::mailbox::Keeping;
 use super::options::CallOptions;
-use super::params::{Meta, Retry};
+use super::params::{CallParams, Meta, Retry};
 use super::progress::Progress;
 use super::remote::{PROTOCOL_VERSION, Remote};
 use super::reply::{Content, Reply};
@@ -33,6 +33,8 @@ use super::tools::{self, Catalogue, Tool};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// What is called most.
+const CALL: &str = "tools/call";
 
 /// Asks a server what it is.
 pub(crate) const DISCOVER: &str = "server/discover";
@@ -42,10 +44,31 @@ pub(crate) const DISCOVER: &str = "server/discover";
 pub(crate) struct Modern {
     core: Arc<Core>,
     way: Way,
-    revision: RwLock<Revision>,
+    language: RwLock<Language>,
     /// What it answered to `server/discover`.
     pub(crate) greeting: Bytes,
     tools: Catalogue,
+}
+
+/// The version that is spoken, and the headers of a tool call in it. Each call has a copy of them,
+/// which is cheaper than to make them; what differs is replaced.
+#[derive(Debug)]
+struct Language {
+    revision: Revision,
+    headers: HeaderMap,
+}
+
+impl Language {
+    fn new(revision: Revision, way: &Way) -> Language {
+        let mut headers = match way {
+            Way::Http(remote) => for_posts(&remote.headers),
+            Way::Line(_) => HeaderMap::new(),
+        };
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.insert(METHOD, HeaderValue::from_static(CALL));
+        headers.insert(NAME, HeaderValue::from_static(""));
+        Language { revision, headers }
+    }
 }
 
 /// How a stateless server is reached.
@@ -61,8 +84,8 @@ impl Modern {
             Way::Http(remote) => &remote.core,
             Way::Line(connection) => &connection.line.core,
         });
-        let revision = RwLock::new(revision);
-        Modern { core, way, revision, greeting, tools: Catalogue::default() }
+        let language = RwLock::new(Language::new(revision, &way));
+        Modern { core, way, language, greeting, tools: Catalogue::default() }
     }
 
     /// The connection, if there is one to speak of.
@@ -74,17 +97,17 @@ impl Modern {
     }
 
     pub(crate) fn revision(&self) -> Revision {
-        *self.revision.read().unwrap_or_else(PoisonError::into_inner)
+        self.language().revision
     }
 
     /// Calls and sees the call through: other version, other headers, input rounds.
     pub(crate) async fn call(
         &self,
         method: &str,
-        params: &[u8],
+        params: &CallParams<'_>,
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
-        let call = Call::new(&self.core, method, params, options)?;
+        let call = Call::new(&self.core, method, params, options);
         call.silence.watch(pin!(self.rounds(&call))).await
     }
 
@@ -92,6 +115,7 @@ impl Modern {
     pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         let mut pages = Pages::new("tools", &self.core.limits);
         while let Some(params) = pages.next() {
+            let params = CallParams::parse(&params)?;
             pages.take(&self.call("tools/list", &params, &CallOptions::new()).await?)?;
         }
         match &self.way {
@@ -103,8 +127,8 @@ impl Modern {
 
     /// Opens the stream of a `subscriptions/listen`.
     pub(crate) async fn open_stream(&self, call: &Call<'_>) -> Result<(Id, Source), ClientError> {
-        let (id, revision) = (self.core.next_id(), self.revision());
-        let body = self.body(call, &id, revision, &Retry::default());
+        let id = self.core.next_id();
+        let body = self.body(call, &id, &Retry::default());
         let remote = match &self.way {
             Way::Http(remote) => remote,
             Way::Line(connection) => {
@@ -112,7 +136,7 @@ impl Modern {
                 return Ok((id, Source::Line(sent)));
             }
         };
-        match self.post(remote, call, revision, body).await?.content {
+        match self.post(remote, call, body).await?.content {
             Content::Events(messages) => Ok((id, Source::Stream(messages))),
             Content::Refused(refused) => Err(refused.into()),
             Content::Json(body) => {
@@ -158,7 +182,7 @@ impl Modern {
                     renegotiated = true;
                     self.renegotiate(error)?;
                 }
-                ErrorCode::HEADER_MISMATCH if call.method == "tools/call" && !relisted => {
+                ErrorCode::HEADER_MISMATCH if call.method == CALL && !relisted => {
                     relisted = true;
                     Box::pin(self.list_tools()).await?;
                 }
@@ -172,76 +196,81 @@ impl Modern {
             self.core.versions.intersection(offered).intersection(RevisionSet::MODERN).iter().next()
         });
         let Some(common) = common else { return Err(ClientError::Rpc(error)) };
-        *self.revision.write().unwrap_or_else(PoisonError::into_inner) = common;
+        let mut language = self.language.write().unwrap_or_else(PoisonError::into_inner);
+        *language = Language::new(common, &self.way);
         Ok(())
+    }
+
+    fn language(&self) -> RwLockReadGuard<'_, Language> {
+        self.language.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One request and its answer.
     async fn exchange(&self, call: &Call<'_>, retry: &Retry) -> Result<Bytes, ClientError> {
-        let (id, revision) = (self.core.next_id(), self.revision());
-        let body = self.body(call, &id, revision, retry);
+        let id = self.core.next_id();
+        let body = self.body(call, &id, retry);
         let remote = match &self.way {
             Way::Http(remote) => remote,
             Way::Line(connection) => {
                 return result_of(&connection.line.call(call, &id, body).await?);
             }
         };
-        let reply = self.post(remote, call, revision, body).await?;
-        call.silence.heard();
-        match reply.content {
+        match self.post(remote, call, body).await?.content {
             Content::Json(body) => result_in(&body, &id),
-            Content::Events(messages) => follow(call, &id, *messages).await,
+            Content::Events(messages) => {
+                call.silence.heard();
+                // Boxed, so that calls with a plain answer do not pay for its size.
+                Box::pin(follow(call, &id, *messages)).await
+            }
             Content::Refused(refused) => Err(refused.into()),
             Content::Nothing => Err(unanswered()),
         }
     }
 
-    fn body(&self, call: &Call<'_>, id: &Id, revision: Revision, retry: &Retry) -> Bytes {
+    fn body(&self, call: &Call<'_>, id: &Id, retry: &Retry) -> Bytes {
         let core = &self.core;
         let meta = Meta {
-            revision,
+            revision: self.revision(),
             capabilities: call.options.capabilities.as_ref().unwrap_or(&core.capabilities),
             info: &core.info,
             log_level: call.options.log_level,
         };
-        let params = call.params.modern(&meta, id, &call.options.progress, retry);
-        encode::request(id, call.method, Some(&params))
+        call.params.modern(id, call.method, &meta, &call.options.progress, retry)
     }
 
     async fn post(
         &self,
         remote: &Remote,
         call: &Call<'_>,
-        revision: Revision,
         body: Bytes,
     ) -> Result<Reply, ClientError> {
-        let headers = self.headers(remote, call, revision)?;
+        let headers = self.headers(call)?;
         match call.method {
-            DISCOVER => remote.exchange.greet(&remote.url, headers, body).await,
+            // Boxed, because it is rare and would make every call larger.
+            DISCOVER => Box::pin(remote.exchange.greet(&remote.url, headers, body)).await,
             _ => remote.exchange.post(&remote.url, headers, body).await,
         }
     }
 
     /// The routing headers, which repeat parts of the body.
-    fn headers(
-        &self,
-        remote: &Remote,
-        call: &Call<'_>,
-        revision: Revision,
-    ) -> Result<HeaderMap, ClientError> {
-        let mut headers = roomy(&remote.headers);
-        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
-        headers.insert(METHOD, method_value(call.method)?);
-        let Some(member) = required_name(call.method) else { return Ok(headers) };
+    fn headers(&self, call: &Call<'_>) -> Result<HeaderMap, ClientError> {
+        let mut headers = self.language().headers.clone();
+        if call.method != CALL {
+            headers.insert(METHOD, header_value(call.method.to_owned())?);
+        }
+        let Some(member) = required_name(call.method) else {
+            headers.remove(NAME);
+            return Ok(headers);
+        };
         let member = match member {
             Member::Uri => "uri",
             Member::TaskId => "taskId",
             _ => "name",
         };
         let missing = || ClientError::InvalidParams(format!("\"{member}\" must be a string"));
-        let name = call.params.text(member).ok_or_else(missing)?;
+        let name = call.params.text_of(member).ok_or_else(missing)?;
         let params = match call.method {
-            "tools/call" => self.tools.headers(&name)?,
+            CALL => self.tools.headers(&name)?,
             _ => None,
         };
         if let Cow::Owned(encoded) = encode_value(&name) {
@@ -298,15 +327,6 @@ pub(crate) fn supported_in(error: &RpcError) -> Option<(RevisionSet, String)> {
 fn header_value(text: String) -> Result<HeaderValue, ClientError> {
     let unfit = "its name or a parameter does not fit in a header";
     HeaderValue::try_from(text).map_err(|_| ClientError::InvalidParams(unfit.to_owned()))
-}
-
-/// A method as a header; those that are called all the time are known already.
-fn method_value(method: &str) -> Result<HeaderValue, ClientError> {
-    const FREQUENT: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
-    match FREQUENT.into_iter().find(|known| *known == method) {
-        Some(known) => Ok(HeaderValue::from_static(known)),
-        None => header_value(method.to_owned()),
-    }
 }
 
 fn unanswered() -> ClientError {

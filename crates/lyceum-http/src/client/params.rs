@@ -2,8 +2,10 @@
 //!
 //! Everything else in them passes as it is.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use lyceum_wire::{Id, LogLevel, Object, Revision, Writer};
+use lyceum_wire::{Id, LogLevel, Object, Revision, Writer, encode, string};
 
 use super::error::ClientError;
 use super::options::ProgressWish;
@@ -12,7 +14,12 @@ const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const META: &str = "_meta";
 const PROGRESS_TOKEN: &str = "progressToken";
+/// Members for which room is made at first: most params have no more.
+const FEW: usize = 4;
+/// The bytes around a name and its value: quotes, a colon and a comma.
+const PUNCTUATION: usize = 4;
 /// Bytes that the names of what the client adds may take, and its short values.
 const NAMES: usize = 320;
 
@@ -34,72 +41,183 @@ pub(crate) struct Retry {
     pub(crate) state: Option<Bytes>,
 }
 
-/// A caller's params and the progress token they go with.
-#[derive(Debug)]
-pub(crate) struct CallerParams<'a> {
-    n_bytes: usize,
-    members: Object<'a>,
-    meta: Object<'a>,
+/// The params of a call, taken apart: for callers that have read them anyway, and change them.
+#[derive(Clone, Debug, Default)]
+pub struct CallParams<'a> {
+    /// Whether the call has params at all, be it none in particular.
+    are_there: bool,
+    /// As they were read, as long as nothing was changed.
+    text: Option<&'a [u8]>,
+    /// In their order. `_meta` among them only marks a place.
+    members: Members<'a>,
+    meta: Members<'a>,
 }
 
-impl<'a> CallerParams<'a> {
-    pub(crate) fn parse(raw: &'a [u8]) -> Result<CallerParams<'a>, ClientError> {
-        let members = Object::parse(raw).map_err(ClientError::InvalidParams)?;
-        let meta = members.get("_meta").unwrap_or_default();
-        let meta = Object::parse(meta.as_bytes())
-            .map_err(|error| ClientError::InvalidParams(format!("_meta: {error}")))?;
-        Ok(CallerParams { n_bytes: raw.len(), members, meta })
+/// Names, and values as raw JSON.
+type Members<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+impl<'a> CallParams<'a> {
+    /// An object without members so far.
+    pub fn new() -> CallParams<'a> {
+        let members = Vec::with_capacity(FEW);
+        CallParams { are_there: true, text: None, members, meta: Vec::new() }
     }
 
-    /// A member of the params that is a string.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
-        self.members.text(name)
+    /// Reads an object; no bytes at all mean that there are no params.
+    pub fn parse(raw: &'a [u8]) -> Result<CallParams<'a>, ClientError> {
+        if raw.is_empty() {
+            return Ok(CallParams::default());
+        }
+        let mut params = CallParams::new();
+        for (name, value) in Object::parse(raw).map_err(ClientError::InvalidParams)? {
+            if name != META {
+                params.raw(name, value);
+                continue;
+            }
+            params.members.push((name, Cow::default()));
+            let meta = Object::parse(value.as_bytes())
+                .map_err(|error| ClientError::InvalidParams(format!("{META}: {error}")))?;
+            params.meta = meta.into_iter().map(|(name, value)| (name, value.into())).collect();
+        }
+        params.text = Some(raw);
+        Ok(params)
+    }
+
+    /// Adds a member whose value is raw JSON, one that is not there yet and is not `_meta`.
+    pub fn raw(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+        self.text = None;
+        self.members.push((name.into(), value.into()));
+    }
+
+    /// Adds a member that is a string.
+    pub fn text(&mut self, name: impl Into<Cow<'a, str>>, value: &str) {
+        let mut raw = Vec::with_capacity(value.len() + 2);
+        encode::write_str(&mut raw, value);
+        self.raw(name, String::from_utf8(raw).expect("what is written from text is text"));
+    }
+
+    /// Adds a member of `_meta`, which comes where the first of them is added.
+    pub fn meta(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+        self.text = None;
+        if self.get(META).is_none() {
+            self.members.push((Cow::Borrowed(META), Cow::default()));
+        }
+        self.meta.push((name.into(), value.into()));
+    }
+
+    /// Takes a member away, if there is one of this name.
+    pub fn remove(&mut self, name: &str) {
+        self.text = None;
+        self.members.retain(|(member, _)| member != name);
+    }
+
+    /// The same, independent of what was read.
+    pub fn into_owned(self) -> CallParams<'static> {
+        let own = |members: Members<'_>| -> Members<'static> {
+            let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+            members.into_iter().map(|(name, value)| (own(name), own(value))).collect()
+        };
+        let CallParams { are_there, members, meta, .. } = self;
+        CallParams { are_there, text: None, members: own(members), meta: own(meta) }
+    }
+
+    /// The whole object.
+    pub fn to_json(&self) -> Bytes {
+        let mut out = Writer::with_capacity(self.room());
+        self.write(&mut out);
+        out.finish()
     }
 
     /// A member's raw JSON.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
-        self.members.get(name)
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        find(&self.members, name)
+    }
+
+    /// The text of a member that is a string.
+    pub(crate) fn text_of(&self, name: &str) -> Option<String> {
+        string(self.get(name)?).map(Cow::into_owned)
     }
 
     /// The caller's own progress token.
-    pub(crate) fn progress_token(&self) -> Option<&'a str> {
-        self.meta.get(PROGRESS_TOKEN)
+    pub(crate) fn progress_token(&self) -> Option<&str> {
+        find(&self.meta, PROGRESS_TOKEN)
     }
 
-    /// The params of a legacy request that asks for progress.
-    pub(crate) fn legacy(&self, id: &Id, progress: &ProgressWish) -> Vec<u8> {
-        self.with_meta(0, &Retry::default(), |meta| {
-            for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress)) {
-                meta.raw(name, value);
+    /// A legacy request. The params only gain a progress token, if the caller wants to hear of
+    /// progress.
+    pub(crate) fn legacy(&self, id: &Id, method: &str, progress: &ProgressWish) -> Bytes {
+        if !progress.is_some() {
+            return match self.text {
+                None if self.are_there => {
+                    encode::request_with(id, method, self.room(), |out| self.write(out))
+                }
+                text => encode::request(id, method, text),
+            };
+        }
+        encode::request_with(id, method, self.room(), |out| {
+            for (name, value) in self.members.iter().filter(|(name, _)| name != META) {
+                out.raw(name, &**value);
             }
-            self.add_token(meta, id, progress);
+            out.object(META, |meta| {
+                for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress))
+                {
+                    meta.raw(name, &**value);
+                }
+                self.add_token(meta, id, progress);
+            });
         })
     }
 
-    /// The params of a modern request.
+    fn write(&self, out: &mut Writer) {
+        for (name, value) in &self.members {
+            if name != META {
+                out.raw(name, &**value);
+                continue;
+            }
+            out.object(META, |meta| {
+                for (name, value) in &self.meta {
+                    meta.raw(name, &**value);
+                }
+            });
+        }
+    }
+
+    /// A modern request.
     pub(crate) fn modern(
         &self,
-        ours: &Meta<'_>,
         id: &Id,
+        method: &str,
+        ours: &Meta<'_>,
         progress: &ProgressWish,
         retry: &Retry,
-    ) -> Vec<u8> {
+    ) -> Bytes {
         // These keys belong to each hop: a caller's own are not ours to pass on.
         let hop = [META_VERSION, META_CAPABILITIES, META_INFO];
-        self.with_meta(ours.capabilities.len() + ours.info.len(), retry, |meta| {
-            for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(name)) {
-                let level = name == META_LOG_LEVEL && ours.log_level.is_some();
-                if !level && !replaced(name, progress) {
-                    meta.raw(name, value);
+        let again = retry.responses.iter().chain(&retry.state).map(Bytes::len).sum::<usize>();
+        let room = self.room() + ours.capabilities.len() + ours.info.len() + again;
+        encode::request_with(id, method, room, |out| {
+            for (name, value) in self.members.iter().filter(|(name, _)| name != META) {
+                let replaced = again > 0 && matches!(&**name, "inputResponses" | "requestState");
+                if !replaced {
+                    out.raw(name, &**value);
                 }
             }
-            self.add_token(meta, id, progress);
-            meta.text(META_VERSION, ours.revision.as_str());
-            meta.raw(META_CAPABILITIES, ours.capabilities);
-            meta.raw(META_INFO, ours.info);
-            if let Some(level) = ours.log_level {
-                meta.text(META_LOG_LEVEL, level.as_str());
+            if let Some(responses) = &retry.responses {
+                out.raw("inputResponses", responses);
             }
+            if let Some(state) = &retry.state {
+                out.raw("requestState", state);
+            }
+            out.object(META, |meta| {
+                for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(&&**name)) {
+                    let level = name == META_LOG_LEVEL && ours.log_level.is_some();
+                    if !level && !replaced(name, progress) {
+                        meta.raw(name, &**value);
+                    }
+                }
+                self.add_token(meta, id, progress);
+                ours.write(meta);
+            });
         })
     }
 
@@ -114,25 +232,26 @@ impl<'a> CallerParams<'a> {
         }
     }
 
-    /// The params with another `_meta`, to which the client adds about so many bytes of its own.
-    fn with_meta(&self, added: usize, retry: &Retry, meta: impl FnOnce(&mut Writer)) -> Vec<u8> {
-        let again = retry.responses.iter().chain(&retry.state).map(Bytes::len).sum::<usize>();
-        let mut params = Writer::with_capacity(self.n_bytes + added + again + NAMES);
-        for (name, value) in self.members.iter() {
-            let replaced = matches!(name, "inputResponses" | "requestState") && again > 0;
-            if name != "_meta" && !replaced {
-                params.raw(name, value);
-            }
-        }
-        if let Some(responses) = &retry.responses {
-            params.raw("inputResponses", responses);
-        }
-        if let Some(state) = &retry.state {
-            params.raw("requestState", state);
-        }
-        params.object("_meta", meta);
-        params.into_vec()
+    /// About how many bytes the params take.
+    fn room(&self) -> usize {
+        let members = self.members.iter().chain(&self.meta);
+        NAMES + members.map(|(name, value)| name.len() + value.len() + PUNCTUATION).sum::<usize>()
     }
+}
+
+impl Meta<'_> {
+    fn write(&self, meta: &mut Writer) {
+        meta.text(META_VERSION, self.revision.as_str());
+        meta.raw(META_CAPABILITIES, self.capabilities);
+        meta.raw(META_INFO, self.info);
+        if let Some(level) = self.log_level {
+            meta.text(META_LOG_LEVEL, level.as_str());
+        }
+    }
+}
+
+fn find<'m>(members: &'m Members<'_>, name: &str) -> Option<&'m str> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| &**value)
 }
 
 /// Whether a member of the caller's `_meta` gives way to a progress token of ours.
@@ -149,6 +268,13 @@ mod tests {
         CallOptions::new().on_progress(|_| {}).progress
     }
 
+    /// The params in a request's body.
+    fn params_in(body: &Bytes) -> String {
+        let body = std::str::from_utf8(body).unwrap();
+        let (_, params) = body.split_once(r#""params":"#).unwrap();
+        params.strip_suffix('}').unwrap().to_owned()
+    }
+
     fn modern(raw: &str, progress: ProgressWish, retry: &Retry) -> String {
         let meta = Meta {
             revision: Revision::V2026_07_28,
@@ -156,14 +282,14 @@ mod tests {
             info: b"{}",
             log_level: None,
         };
-        let params = CallerParams::parse(raw.as_bytes()).unwrap();
-        let params = params.modern(&meta, &Id::number(7), &progress, retry);
+        let params = CallParams::parse(raw.as_bytes()).unwrap();
+        let body = params.modern(&Id::number(7), "m", &meta, &progress, retry);
         let ours = concat!(
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
             r#""io.modelcontextprotocol/clientCapabilities":{},"#,
             r#""io.modelcontextprotocol/clientInfo":{}"#
         );
-        String::from_utf8(params).unwrap().replace(ours, "OURS")
+        params_in(&body).replace(ours, "OURS")
     }
 
     #[test]
@@ -222,17 +348,40 @@ mod tests {
             (r#"{"a":1}"#, sink(), r#"{"a":1,"_meta":{"progressToken":3}}"#),
             (given, sink(), given),
             (given, ProgressWish::Handler, r#"{"_meta":{"x":1,"progressToken":3}}"#),
+            (
+                "{\"_meta\":{\"x\":1},\n\"a\":[1, 2]}",
+                ProgressWish::None,
+                r#"{"_meta":{"x":1}, "a":[1, 2]}"#,
+            ),
+            (r#"{"_meta":{}}"#, ProgressWish::None, r#"{"_meta":{}}"#),
+            ("{}", ProgressWish::None, "{}"),
         ] {
-            let params = CallerParams::parse(raw.as_bytes()).unwrap();
-            let params = String::from_utf8(params.legacy(&Id::number(3), &progress)).unwrap();
-            assert_eq!(params, expected, "{raw}");
+            let params = CallParams::parse(raw.as_bytes()).unwrap();
+            let body = params.legacy(&Id::number(3), "m", &progress);
+            assert_eq!(params_in(&body), expected, "{raw}");
         }
+        let none = CallParams::parse(b"").unwrap();
+        let body = none.legacy(&Id::number(3), "m", &ProgressWish::None);
+        assert_eq!(body, r#"{"jsonrpc":"2.0","id":3,"method":"m"}"#);
+    }
+
+    #[test]
+    fn params_can_be_put_together() {
+        let mut params = CallParams::new();
+        params.raw("a", "1.0");
+        params.meta("x", "[]");
+        params.text("b", "\"");
+        params.meta("y", "{}");
+        params.raw("gone", "0");
+        params.remove("gone");
+        let body = params.into_owned().legacy(&Id::number(3), "m", &ProgressWish::None);
+        assert_eq!(params_in(&body), r#"{"a":1.0,"_meta":{"x":[],"y":{}},"b":"\""}"#);
     }
 
     #[test]
     fn params_that_are_no_object_are_the_callers_mistake() {
         for raw in ["[]", "1", r#"{"_meta":1}"#] {
-            let parsed = CallerParams::parse(raw.as_bytes());
+            let parsed = CallParams::parse(raw.as_bytes());
             assert!(matches!(parsed, Err(ClientError::InvalidParams(_))), "{raw}");
         }
     }

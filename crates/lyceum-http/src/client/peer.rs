@@ -13,6 +13,7 @@ use super::listen::Subscription;
 use super::listing::Pages;
 use super::modern::Modern;
 use super::options::CallOptions;
+use super::params::CallParams;
 use super::tools::{self, Tool};
 
 /// A server that can be called. Cheap to clone; the connection lives as long as any clone.
@@ -55,9 +56,20 @@ impl Peer {
         params: impl AsRef<[u8]>,
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
+        let params = CallParams::parse(params.as_ref())?;
+        self.call_params(method, &params, options).await
+    }
+
+    /// [`call_with`](Self::call_with) with params that were taken apart already.
+    pub async fn call_params(
+        &self,
+        method: &str,
+        params: &CallParams<'_>,
+        options: &CallOptions,
+    ) -> Result<Bytes, ClientError> {
         match &self.0.wire {
-            Wire::Modern(modern) => modern.call(method, params.as_ref(), options).await,
-            Wire::Legacy(legacy) => legacy.call(method, params.as_ref(), options).await,
+            Wire::Modern(modern) => modern.call(method, params, options).await,
+            Wire::Legacy(legacy) => legacy.call(method, params, options).await,
         }
     }
 

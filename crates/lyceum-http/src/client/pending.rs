@@ -80,7 +80,7 @@ impl Pending {
             token: Token::of(call),
             handler: call.options.handler.clone(),
             caller: call.options.caller,
-            task: (call.method == "tasks/result").then(|| call.params.text("taskId")).flatten(),
+            task: (call.method == "tasks/result").then(|| call.params.text_of("taskId")).flatten(),
             keeping,
         };
         calls.insert(key, entry);

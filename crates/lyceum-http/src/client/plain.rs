@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderValue};
+use http::header::HeaderValue;
 use http::uri::PathAndQuery;
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
@@ -41,7 +41,6 @@ pub(crate) struct Plain(Arc<Pool>);
 struct Pool {
     connector: HttpConnector,
     url: Uri,
-    host: HeaderValue,
     idle: Mutex<Idle>,
 }
 
@@ -65,33 +64,27 @@ pub(crate) struct Kept {
 
 impl Plain {
     /// To the origin of this URL.
-    pub(crate) fn new(url: &Uri) -> Result<Plain, ClientError> {
+    pub(crate) fn new(url: &Uri) -> Plain {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_keepalive(Some(KEEP_ALIVE));
-        let host = match (url.host().unwrap_or_default(), url.port_u16()) {
-            (host, None | Some(80)) => host.to_owned(),
-            (host, Some(port)) => format!("{host}:{port}"),
-        };
-        let host = HeaderValue::try_from(host)
-            .map_err(|_| ClientError::Setup(format!("\"{url}\" names no host")))?;
-        Ok(Plain(Arc::new(Pool { connector, url: url.clone(), host, idle: Mutex::default() })))
+        Plain(Arc::new(Pool { connector, url: url.clone(), idle: Mutex::default() }))
     }
 
+    /// Sends a request, which has a [`Host`](host) header, to the path of its URL.
     pub(crate) async fn send(
         &self,
         mut request: Request<RequestBody>,
     ) -> Result<Response<Kept>, ClientError> {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
-        let host = request.headers_mut().entry(header::HOST);
-        host.or_insert_with(|| self.0.host.clone());
         while let Some(mut sender) = self.0.take() {
             // Its last response was read to the end, so it is ready at once or was closed; unless the
             // server answered early and never reads the rest of that request.
-            let is_ready =
-                sender.is_ready() || matches!(timeout(READY, sender.ready()).await, Ok(Ok(())));
+            // Boxed, because it is rare and would make every call larger.
+            let ready = |sender| Box::pin(timeout(READY, SendRequest::ready(sender)));
+            let is_ready = sender.is_ready() || matches!(ready(&mut sender).await, Ok(Ok(())));
             if !is_ready {
                 continue;
             }
@@ -104,7 +97,7 @@ impl Plain {
                 },
             }
         }
-        let mut sender = self.connect().await?;
+        let mut sender = Box::pin(self.connect()).await?;
         let sent = sender.send_request(request).await;
         sent.map(|response| self.keep(response, sender))
             .map_err(|error| ClientError::Broken(error.into()))
@@ -114,7 +107,9 @@ impl Plain {
         let mut connector = self.0.connector.clone();
         let stream = connector.call(self.0.url.clone()).await;
         let stream = stream.map_err(|error| ClientError::Unreachable(error.into()))?;
-        let shaken = http1::handshake(stream).await;
+        // One buffer for head and body: requests are small, and one write of two pieces costs more
+        // than a copy.
+        let shaken = http1::Builder::new().writev(false).handshake(stream).await;
         let (sender, connection) =
             shaken.map_err(|error| ClientError::Unreachable(error.into()))?;
         tokio::spawn(async move {
@@ -164,6 +159,15 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the `Host` header of requests to this URL says.
+pub(crate) fn host(url: &Uri) -> Result<HeaderValue, ClientError> {
+    let host = match (url.host().unwrap_or_default(), url.port_u16()) {
+        (host, None | Some(80)) => host.to_owned(),
+        (host, Some(port)) => format!("{host}:{port}"),
+    };
+    HeaderValue::try_from(host).map_err(|_| ClientError::Setup(format!("\"{url}\" names no host")))
 }
 
 /// Clears away connections that are idle for too long, until none is left.

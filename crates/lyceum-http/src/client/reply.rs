@@ -2,13 +2,12 @@
 //!
 //! Knows statuses and content types, not JSON-RPC. No more of a body is held than the limits allow.
 
-use std::fmt;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -100,7 +99,8 @@ where
     let (parts, body) = response.into_parts();
     let content = match wanted {
         _ if !parts.status.is_success() => {
-            Content::Refused(refused(parts.status, &parts.headers, body).await)
+            // Boxed, because it is rare and would make every call larger.
+            Content::Refused(Box::pin(refused(parts.status, &parts.headers, body)).await)
         }
         Wanted::Nothing => {
             discard(body);
@@ -127,8 +127,7 @@ where
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(ClientError::protocol("it compressed an answer nobody asked to compress"));
     }
-    let kind = MediaType::of(headers);
-    if kind.is(EVENT_STREAM) && status == StatusCode::OK {
+    if is_of_type(headers, EVENT_STREAM) && status == StatusCode::OK {
         let body = body.map_err(Into::into).boxed_unsync();
         return Ok(Content::Events(Box::new(Messages::new(body, max_event))));
     }
@@ -140,9 +139,10 @@ where
     match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => Ok(Content::Nothing),
         // Some plain JSON servers do not name their content type.
-        Some(b'{' | b'[') if !kind.is("text/html") => Ok(Content::Json(body)),
+        Some(b'{' | b'[') if !is_of_type(headers, "text/html") => Ok(Content::Json(body)),
         Some(_) => Err(ClientError::protocol(format!(
-            "it answered with content type \"{kind}\": {}",
+            "it answered with content type \"{}\": {}",
+            content_type(headers).escape_ascii(),
             excerpt(&body)
         ))),
     }
@@ -181,23 +181,23 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
+    let Some(first) = next_data(body.as_mut()).await? else { return Ok(Bytes::new()) };
+    if first.len() > limit {
+        return Err(too_large());
+    }
+    // Most answers are one piece.
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::from(first);
     while let Some(data) = next_data(body.as_mut()).await? {
-        if first.len() + whole.len() + data.len() > limit {
+        if whole.len() + data.len() > limit {
             return Err(too_large());
         }
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-            continue;
-        }
-        if whole.is_empty() {
-            whole.reserve(first.len() + data.len() + body.size_hint().lower() as usize);
-            whole.extend_from_slice(&std::mem::take(&mut first));
-        }
+        whole.reserve(data.len() + body.size_hint().lower() as usize);
         whole.extend_from_slice(&data);
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(whole.freeze())
 }
 
 async fn next_data<B>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, ClientError>
@@ -233,25 +233,17 @@ where
     }
 }
 
-/// A content type without its parameters.
-struct MediaType<'a>(&'a str);
-
-impl MediaType<'_> {
-    fn of(headers: &HeaderMap) -> MediaType<'_> {
-        let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
-        MediaType(essence.trim())
-    }
-
-    fn is(&self, name: &str) -> bool {
-        self.0.eq_ignore_ascii_case(name)
-    }
+/// The content type, as it was sent.
+fn content_type(headers: &HeaderMap) -> &[u8] {
+    headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default()
 }
 
-impl fmt::Display for MediaType<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
+/// Whether this is the content type, whatever its parameters.
+fn is_of_type(headers: &HeaderMap, name: &str) -> bool {
+    let sent = content_type(headers).trim_ascii_start();
+    let Some((essence, rest)) = sent.split_at_checked(name.len()) else { return false };
+    let ends = rest.trim_ascii_start().first().is_none_or(|byte| *byte == b';');
+    ends && essence.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// How a body starts, fit for one line of a log.

@@ -57,22 +57,24 @@ impl Silence {
     }
 
     async fn too_long(&self) {
+        let mut end = self.end();
         loop {
-            let (heard, busy) = {
-                let state = self.lock();
-                (state.heard, state.n_busy > 0)
-            };
-            // Far enough that no call reaches it, and no sum overflows.
-            let far = Duration::from_secs(60 * 60 * 24 * 365);
-            let end = heard + self.limit.min(far);
-            if busy {
-                tokio::time::sleep(self.limit.min(far)).await;
-            } else if Instant::now() >= end {
+            tokio::time::sleep_until(end).await;
+            let later = self.end();
+            if later <= end {
                 return;
-            } else {
-                tokio::time::sleep_until(end).await;
             }
+            end = later;
         }
+    }
+
+    /// When the silence will have been too long, unless something happens.
+    fn end(&self) -> Instant {
+        // Far enough that no call reaches it, and no sum overflows.
+        let far = Duration::from_secs(60 * 60 * 24 * 365);
+        let state = self.lock();
+        let heard = if state.n_busy > 0 { Instant::now() } else { state.heard };
+        heard + self.limit.min(far)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lyceum_http::Context;
-use lyceum_http::client::{CallOptions, ClientError};
+use lyceum_http::client::{CallOptions, CallParams, ClientError};
 use lyceum_wire::{
     ClientCapabilities, Era, ErrorCode, Member, Object, Request, Revision, RpcError, Writer,
 };
@@ -344,14 +344,13 @@ impl Bridge<'_> {
 pub(crate) async fn start(
     connection: &Arc<Connection>,
     method: String,
-    params: &Bytes,
+    params: CallParams<'static>,
     options: &CallOptions,
 ) -> Result<Bytes, ClientError> {
     let (tell, told) = oneshot::channel();
-    let (connection, params) = (Arc::clone(connection), params.clone());
-    let options = options.clone();
+    let (connection, options) = (Arc::clone(connection), options.clone());
     tokio::spawn(async move {
-        let started = connection.peer.call_with(&method, &params, &options).await;
+        let started = connection.peer.call_params(&method, &params, &options).await;
         let Err(Ok(unheard)) = tell.send(started) else { return };
         if let Some(own) = id_in(&unheard) {
             // It may be over by now.

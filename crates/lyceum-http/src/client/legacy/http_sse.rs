@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::{Message, encode};
+use lyceum_wire::Message;
 
 use super::link::Link;
 use super::{Failure, Greeting, handshake};
 use crate::client::call::Call;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
-use crate::client::exchange::roomy;
 use crate::client::life::{End, Life};
 use crate::client::mailbox::Keeping;
 use crate::client::options::CallOptions;
+use crate::client::params::CallParams;
 use crate::client::pending::Pending;
 use crate::client::post::{CancelOnDrop, PARTING, Post};
 use crate::client::remote::Remote;
@@ -60,7 +60,8 @@ impl HttpSse {
         let stream = opening.watch(pin!(Stream::open(remote, places))).await?;
         let params = handshake::params(core)?;
         let options = CallOptions::new();
-        let hello = Call::new(core, handshake::METHOD, &params, &options)?;
+        let params = CallParams::parse(&params)?;
+        let hello = Call::new(core, handshake::METHOD, &params, &options);
         let raw = hello.silence.watch(pin!(async { Ok(stream.call(&hello).await?) })).await?;
         let revision = handshake::accept(core, &raw)?;
         stream.link.tell(handshake::initialized()).await?;
@@ -98,7 +99,7 @@ impl Stream {
             Places::Named => remote.url.clone(),
             Places::Fixed => endpoint::below(&remote.url, "sse")?,
         };
-        let reply = remote.exchange.get_events(&url, roomy(&remote.headers)).await?;
+        let reply = remote.exchange.get_events(&url, remote.headers.clone()).await?;
         let mut messages = match reply.content {
             Content::Events(messages) => *messages,
             Content::Refused(refused) => return Err(refused.into()),
@@ -124,7 +125,7 @@ impl Stream {
 
     async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
         let id = call.core.next_id();
-        let body = encode::request(&id, call.method, call.legacy_params(&id).as_deref());
+        let body = call.legacy_body(&id);
         let place = self.pending.enter(&id, call, Keeping::Calls)?;
         let Some(place) = place else { return Err(Failure::Gone) };
         let mut cancel = CancelOnDrop::new(Post::Link(Arc::clone(&self.link)), &id);

@@ -9,7 +9,7 @@ use lyceum_wire::Revision;
 
 use crate::client::endpoint;
 use crate::client::error::ClientError;
-use crate::client::exchange::{LAST_EVENT_ID, roomy};
+use crate::client::exchange::{LAST_EVENT_ID, for_posts};
 use crate::client::post::PARTING;
 use crate::client::remote::{PROTOCOL_VERSION, Remote};
 use crate::client::reply::{Content, Refused, Reply};
@@ -22,12 +22,15 @@ pub(crate) struct Link {
     pub(crate) remote: Arc<Remote>,
     url: Uri,
     headers: HeaderMap,
+    /// Those of a POST.
+    for_posts: HeaderMap,
 }
 
 impl Link {
     /// Before there is a session.
     pub(crate) fn new(remote: &Arc<Remote>, url: Uri) -> Link {
-        Link { remote: Arc::clone(remote), url, headers: remote.headers.clone() }
+        let headers = remote.headers.clone();
+        Link { remote: Arc::clone(remote), url, for_posts: for_posts(&headers), headers }
     }
 
     /// The link after the handshake: with the session id the server gave, if it gave one, and the
@@ -40,7 +43,7 @@ impl Link {
         if revision >= Revision::V2025_06_18 {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         }
-        Link { headers, ..self }
+        Link { for_posts: for_posts(&headers), headers, ..self }
     }
 
     pub(crate) fn has_session(&self) -> bool {
@@ -48,17 +51,17 @@ impl Link {
     }
 
     pub(crate) async fn post(&self, body: Bytes) -> Result<Reply, ClientError> {
-        self.remote.exchange.post(&self.url, roomy(&self.headers), body).await
+        self.remote.exchange.post(&self.url, self.for_posts.clone(), body).await
     }
 
     /// Posts the request that begins a session.
     pub(crate) async fn greet(&self, body: Bytes) -> Result<Reply, ClientError> {
-        self.remote.exchange.greet(&self.url, roomy(&self.headers), body).await
+        self.remote.exchange.greet(&self.url, self.for_posts.clone(), body).await
     }
 
     /// Posts a message that is not answered here; the refusal, if it was refused.
     pub(crate) async fn deliver(&self, body: Bytes) -> Result<Option<Refused>, ClientError> {
-        self.remote.exchange.deliver(&self.url, roomy(&self.headers), body).await
+        self.remote.exchange.deliver(&self.url, self.for_posts.clone(), body).await
     }
 
     /// Posts a notification or response, which gets no answer.
@@ -69,7 +72,7 @@ impl Link {
     /// Fetches what the server has to say from another place of its own.
     pub(crate) async fn fetch(&self, place: &[u8]) -> Result<Bytes, ClientError> {
         let url = endpoint::resolve(&self.url, &String::from_utf8_lossy(place))?;
-        match self.remote.exchange.get_json(&url, roomy(&self.headers)).await?.content {
+        match self.remote.exchange.get_json(&url, self.headers.clone()).await?.content {
             Content::Json(body) => Ok(body),
             Content::Refused(refused) => Err(refused.into()),
             Content::Nothing | Content::Events(_) => {
@@ -80,7 +83,7 @@ impl Link {
 
     /// Opens an event stream, after the event `last` if there is one.
     pub(crate) async fn get(&self, last: Option<&str>) -> Result<Reply, ClientError> {
-        let mut headers = roomy(&self.headers);
+        let mut headers = self.headers.clone();
         if let Some(last) = last {
             let last = HeaderValue::from_bytes(last.as_bytes())
                 .map_err(|_| ClientError::protocol("it gave an event an id no header can carry"))?;
@@ -97,7 +100,7 @@ impl Link {
     /// Ends the session, if the server lets clients do that.
     pub(crate) async fn end(&self) {
         if self.has_session() {
-            let ended = self.remote.exchange.delete(&self.url, roomy(&self.headers));
+            let ended = self.remote.exchange.delete(&self.url, self.headers.clone());
             if let Ok(Err(error)) = tokio::time::timeout(PARTING, ended).await {
                 tracing::debug!(%error, "could not end a session");
             }

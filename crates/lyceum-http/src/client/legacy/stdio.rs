@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lyceum_wire::encode;
 
 use super::{Greeting, handshake};
 use crate::client::call::Call;
@@ -13,6 +12,7 @@ use crate::client::error::ClientError;
 use crate::client::life::Life;
 use crate::client::line::{Connection, Line};
 use crate::client::options::CallOptions;
+use crate::client::params::CallParams;
 use crate::client::response::result_of;
 
 #[derive(Debug)]
@@ -29,7 +29,8 @@ impl Stdio {
     ) -> Result<Stdio, ClientError> {
         let params = handshake::params(core)?;
         let options = CallOptions::new();
-        let hello = Call::new(core, handshake::METHOD, &params, &options)?;
+        let params = CallParams::parse(&params)?;
+        let hello = Call::new(core, handshake::METHOD, &params, &options);
         let raw = hello.silence.watch(pin!(call(&connection.line, &hello))).await?;
         let revision = handshake::accept(core, &raw)?;
         connection.line.tell(handshake::initialized()).await?;
@@ -55,6 +56,6 @@ impl Stdio {
 
 async fn call(line: &Arc<Line>, call: &Call<'_>) -> Result<Bytes, ClientError> {
     let id = call.core.next_id();
-    let body = encode::request(&id, call.method, call.legacy_params(&id).as_deref());
+    let body = call.legacy_body(&id);
     result_of(&line.call(call, &id, body).await?)
 }

@@ -104,7 +104,7 @@ impl Streamable {
 
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
         let id = call.core.next_id();
-        let body = encode::request(&id, call.method, call.legacy_params(&id).as_deref());
+        let body = call.legacy_body(&id);
         let place = self.pending.enter(&id, call, Keeping::Calls)?;
         let Some(elsewhere) = place else { return Err(Failure::Gone) };
         let mut cancel = CancelOnDrop::new(Post::Link(Arc::clone(&self.link)), &id);
@@ -144,11 +144,13 @@ impl Streamable {
     }
 
     async fn exchange(&self, call: &Call<'_>, id: &Id, body: Bytes) -> Result<Bytes, Failure> {
-        let reply = self.link.post(body).await?;
-        call.silence.heard();
-        match reply.content {
+        match self.link.post(body).await?.content {
             Content::Json(body) => Ok(result_in(&body, id)?),
-            Content::Events(messages) => Ok(self.follow(call, id, *messages).await?),
+            Content::Events(messages) => {
+                call.silence.heard();
+                // Boxed, so that calls with a plain answer do not pay for its size.
+                Ok(Box::pin(self.follow(call, id, *messages)).await?)
+            }
             Content::Refused(refused) if self.link.is_gone(&refused) => Err(Failure::Gone),
             Content::Refused(refused) => Err(Failure::Failed(refused.into())),
             Content::Nothing => {

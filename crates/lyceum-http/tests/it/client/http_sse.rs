@@ -34,7 +34,7 @@ async fn connect_old(script: &Script) -> Peer {
 }
 
 const HEADERS: &str =
-    "content-type: application/json\naccept: application/json, text/event-stream\nhost: HOST\n\n";
+    "host: HOST\ncontent-type: application/json\naccept: application/json, text/event-stream\n\n";
 
 #[tokio::test]
 async fn only_the_endpoint_has_to_be_short() {
@@ -60,7 +60,7 @@ async fn the_ladder_leads_down_to_http_sse() {
         assert_eq!(done, r#"{"ok":1.0}"#);
         let to = "POST /messages?session_id=1 HTTP/1.1\n";
         let expected = [
-            "GET /mcp HTTP/1.1\naccept: text/event-stream\nhost: HOST\n\n".to_owned(),
+            "GET /mcp HTTP/1.1\nhost: HOST\naccept: text/event-stream\n\n".to_owned(),
             format!(
                 "{to}{HEADERS}{{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{}},\"clientInfo\":{{\"name\":\"c\",\"version\":\"1\"}}}}}}"
             ),
@@ -183,7 +183,7 @@ async fn a_message_may_be_fetched_from_elsewhere_on_the_same_origin() {
     script.add([status("tools/call", 202).and_say(references)]);
     let done = server.call("tools/call", r#"{"name":"a"}"#).await.unwrap();
     assert_eq!(done, r#"{"fetched":true}"#);
-    let expected = "GET /parts/1?x=2 HTTP/1.1\naccept: application/json\nhost: HOST\n\n";
+    let expected = "GET /parts/1?x=2 HTTP/1.1\nhost: HOST\naccept: application/json\n\n";
     assert_eq!(script.requests().last().unwrap(), expected);
 }
 

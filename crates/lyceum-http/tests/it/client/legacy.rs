@@ -15,7 +15,7 @@ use super::{Echo, client, connect, connect_quietly, limits};
 const POST: &str = "content-type: application/json\naccept: application/json, text/event-stream\n";
 
 fn post(headers: &str, body: &str) -> String {
-    format!("POST /mcp HTTP/1.1\n{headers}{POST}host: HOST\n\n{body}")
+    format!("POST /mcp HTTP/1.1\nhost: HOST\n{headers}{POST}\n{body}")
 }
 
 fn initialize(id: u64) -> String {
@@ -43,13 +43,13 @@ async fn a_session_is_opened_used_and_closed() {
         server.close().await;
         let call =
             r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a", "x":1.0}}"#;
-        let get = format!("GET /mcp HTTP/1.1\n{routing}accept: text/event-stream\nhost: HOST\n\n");
+        let get = format!("GET /mcp HTTP/1.1\nhost: HOST\n{routing}accept: text/event-stream\n\n");
         let expected = [
             initialize(2),
             post(routing, INITIALIZED),
             get,
             post(routing, call),
-            format!("DELETE /mcp HTTP/1.1\n{routing}host: HOST\n\n"),
+            format!("DELETE /mcp HTTP/1.1\nhost: HOST\n{routing}\n"),
         ];
         assert_eq!(script.requests()[1..], expected, "{version}");
     }
@@ -188,7 +188,7 @@ async fn a_broken_stream_is_resumed_when_the_server_says() {
     let routing = "mcp-session-id: s1\nmcp-protocol-version: 2025-11-25\n";
     let resume = |id: &str| {
         let last = format!("last-event-id: {id}\n");
-        format!("GET /mcp HTTP/1.1\n{routing}{last}accept: text/event-stream\nhost: HOST\n\n")
+        format!("GET /mcp HTTP/1.1\nhost: HOST\n{routing}{last}accept: text/event-stream\n\n")
     };
     assert_eq!(script.requests()[4..], [resume("e1"), resume("e2")]);
 }

@@ -18,9 +18,9 @@ const META: &str = concat!(
 fn request(routing: &str, body: &str) -> String {
     let body = body.replace("META", META);
     format!(
-        "POST /mcp HTTP/1.1\nmcp-protocol-version: 2026-07-28\n{routing}\n\
+        "POST /mcp HTTP/1.1\nhost: HOST\n\
          content-type: application/json\naccept: application/json, text/event-stream\n\
-         host: HOST\n\n{body}"
+         mcp-protocol-version: 2026-07-28\n{routing}\n\n{body}"
     )
 }
 
