@@ -20,19 +20,16 @@ pub(crate) fn members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
     let mut members = Vec::with_capacity(FEW);
     at = after_space(bytes, at + 1);
     while bytes.get(at) == Some(&b'"') {
-        let name_end = string_end(bytes, at);
+        let (name_end, is_escaped) = string_end(bytes, at);
         let name = text.get(at + 1..name_end - 1).unwrap_or_default();
+        let name = if is_escaped { Cow::Owned(unescape(name)) } else { Cow::Borrowed(name) };
         // A colon comes after the name, a comma or the end after the value.
         let start = after_space(bytes, after_space(bytes, name_end) + 1);
         let end = value_end(bytes, start);
-        members.push((unescaped(name), text.get(start..end).unwrap_or_default()));
+        members.push((name, text.get(start..end).unwrap_or_default()));
         at = after_space(bytes, after_space(bytes, end) + 1);
     }
     members
-}
-
-fn unescaped(name: &str) -> Cow<'_, str> {
-    if name.contains('\\') { Cow::Owned(unescape(name)) } else { Cow::Borrowed(name) }
 }
 
 fn after_space(bytes: &[u8], mut at: usize) -> usize {
@@ -45,7 +42,7 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
 /// Where the value ends that starts here.
 fn value_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
-        Some(b'"') => string_end(bytes, at),
+        Some(b'"') => string_end(bytes, at).0,
         Some(b'{' | b'[') => container_end(bytes, at),
         _ => {
             let rest = bytes.get(at..).unwrap_or_default();
@@ -60,7 +57,7 @@ fn container_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'"' => {
-                at = string_end(bytes, at);
+                at = string_end(bytes, at).0;
                 continue;
             }
             b'{' | b'[' => depth += 1,
@@ -75,13 +72,15 @@ fn container_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the string ends whose first quote is here.
-fn string_end(bytes: &[u8], at: usize) -> usize {
-    let mut end = plain_run(bytes, at + 1);
+/// Where the string ends whose first quote is here, and whether it has escapes.
+#[inline]
+fn string_end(bytes: &[u8], at: usize) -> (usize, bool) {
+    let plain_end = plain_run(bytes, at + 1);
+    let mut end = plain_end;
     while bytes.get(end) == Some(&b'\\') {
         end = plain_run(bytes, end + 2);
     }
-    end + 1
+    (end + 1, end != plain_end)
 }
 
 #[cfg(test)]
