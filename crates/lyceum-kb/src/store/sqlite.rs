@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use rusqlite::OpenFlags;
 use tokio::time::Instant;
 
 use self::backup::Partial;
@@ -87,11 +88,12 @@ impl SqliteStore {
         let in_use = InUse::shared(path)?;
         let remembered = Remembered::read(path)?;
         let connection = connection::open_writer(path)?;
+        let for_log = connection::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mark = remembered.compare(path, &connection)?;
         Ok(SqliteStore {
             path: path.to_owned(),
             readers: Readers::open(path)?,
-            writer: Writer::start(connection, policy)?,
+            writer: Writer::start(connection, for_log, policy)?,
             memory: Arc::default(),
             mark,
             _in_use: in_use,

@@ -93,6 +93,8 @@ pub(super) fn open(path: &Path, mode: OpenFlags) -> Result<Connection> {
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        // Plans do not depend on the values bound, so that statements are not prepared again for each of them.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(SETTINGS)
     };
     Connection::open_with_flags(path, flags)

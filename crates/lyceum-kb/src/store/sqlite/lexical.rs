@@ -25,8 +25,8 @@ const REPLACE: &str =
 
 const REMOVE: &str = "DELETE FROM lexical WHERE rowid = ?1";
 
-/// Merges some pieces of the index, writing about so many pages.
-const MERGE: &str = "INSERT INTO lexical (lexical, rank) VALUES ('merge', 64)";
+/// Merges pieces of the index, writing about so many pages of it.
+const MERGE: &str = "INSERT INTO lexical (lexical, rank) VALUES ('merge', ?1)";
 
 /// Makes the changes, for each document only the last.
 ///
@@ -54,10 +54,11 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Does a little of what makes searches fast again after many writes; says whether there was something to do.
-pub(super) fn merge(connection: &Connection) -> rusqlite::Result<bool> {
+/// Merges pieces of the index, writing about so many pages of it, so that searches need not look into many; says whether
+/// there was something to do.
+pub(super) fn merge(connection: &Connection, pages: usize) -> rusqlite::Result<bool> {
     let before = connection.total_changes();
-    connection.prepare_cached(MERGE)?.execute([])?;
+    connection.prepare_cached(MERGE)?.execute([pages])?;
     // The statement itself counts as a change.
     Ok(connection.total_changes() - before >= 2)
 }

@@ -25,6 +25,11 @@ struct Borrowed {
     free: Arc<Mutex<Vec<Connection>>>,
 }
 
+/// One state of the database; ends when dropped, also when the work panics.
+struct Snapshot<'a> {
+    connection: &'a Connection,
+}
+
 impl Readers {
     pub(super) fn open(path: &Path) -> Result<Readers> {
         let connections = (0..READERS).map(|_| open_reader(path)).collect::<Result<Vec<_>>>()?;
@@ -75,10 +80,18 @@ fn in_snapshot<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
 ) -> std::result::Result<T, Fault> {
-    let transaction = connection.unchecked_transaction()?;
-    let answer = work(&transaction)?;
-    transaction.commit()?;
-    Ok(answer)
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let _snapshot = Snapshot { connection };
+    work(connection)
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        let end = || self.connection.prepare_cached("COMMIT")?.execute([]);
+        if let Err(error) = end() {
+            tracing::error!(%error, "cannot end a snapshot");
+        }
+    }
 }
 
 fn lock(free: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {

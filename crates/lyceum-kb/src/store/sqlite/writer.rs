@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 pub(super) use batch::Batch;
+use checkpoint::Mover;
 
 use super::backup::{self, Report};
 use super::fault::{Fault, Reach, explain, reach};
@@ -33,8 +34,14 @@ const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// After so long without a write the index of words is tidied up, piece by piece.
+/// After so many documents with other words, a commit also merges pieces of their index, writing so many pages for each
+/// of them: so there are never many pieces, however busy the writer is.
+const CHANGES_PER_MERGE: usize = 16;
+const PAGES_PER_CHANGE: usize = 2;
+
+/// After so long without a write, pieces are merged so many pages at a time.
 const QUIET: Duration = Duration::from_millis(100);
+const PAGES_WHEN_QUIET: usize = 64;
 
 /// Hands work to the writing thread.
 pub(super) struct Writer {
@@ -85,14 +92,21 @@ struct Task<T, F> {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, policy: Policy) -> Result<Writer> {
+    /// Writes with one connection and moves the log with the other.
+    pub(super) fn start(
+        connection: Connection,
+        for_log: Connection,
+        policy: Policy,
+    ) -> Result<Writer> {
+        let cannot = |error| Error::unavailable(format!("cannot start the writer: {error}"));
         let (queue, messages) = mpsc::sync_channel(QUEUE);
         let condition = Arc::new(Condition::default());
+        let mover = Mover::start(for_log, Arc::clone(&condition)).map_err(cannot)?;
         let shared = Arc::clone(&condition);
         let thread = thread::Builder::new()
             .name("kb-writer".to_owned())
-            .spawn(move || write_all(&connection, messages, &policy, &shared))
-            .map_err(|error| Error::unavailable(format!("cannot start the writer: {error}")))?;
+            .spawn(move || write_all(&connection, mover, messages, &policy, &shared))
+            .map_err(cannot)?;
         Ok(Writer { queue: Some(queue), condition, thread: Some(thread) })
     }
 
@@ -248,22 +262,26 @@ where
 /// The writing thread.
 struct Thread<'a> {
     connection: &'a Connection,
+    mover: &'a Mover,
     messages: mpsc::Receiver<Message>,
     policy: &'a Policy,
     condition: &'a Condition,
+    /// Documents with other words since pieces of their index were merged.
+    changes: usize,
 }
 
 fn write_all(
     connection: &Connection,
+    mover: Mover,
     messages: mpsc::Receiver<Message>,
     policy: &Policy,
     condition: &Condition,
 ) {
-    let mut thread = Thread { connection, messages, policy, condition };
+    let mut thread = Thread { connection, mover: &mover, messages, policy, condition, changes: 0 };
     while let Some(message) = thread.next() {
         thread.answer(message);
     }
-    checkpoint::before_close(connection, condition);
+    mover.finish(connection, condition);
 }
 
 impl Thread<'_> {
@@ -285,11 +303,11 @@ impl Thread<'_> {
         if self.condition.check_writable().is_err() {
             return false;
         }
-        let merged = lexical::merge(self.connection).unwrap_or_else(|error| {
+        let merged = lexical::merge(self.connection, PAGES_WHEN_QUIET).unwrap_or_else(|error| {
             self.condition.note(&error);
             false
         });
-        checkpoint::after_commit(self.connection, self.condition);
+        self.mover.after_commit(self.connection, self.condition);
         merged
     }
 
@@ -322,10 +340,19 @@ impl Thread<'_> {
                 Err(_) => break,
             }
         }
-        batch::commit(self.connection, jobs, self.policy, self.condition);
+        let pages = self.pages_to_merge();
+        self.changes += batch::commit(self.connection, jobs, self.policy, self.condition, pages);
         self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        checkpoint::after_commit(self.connection, self.condition);
+        self.mover.after_commit(self.connection, self.condition);
         other
+    }
+
+    /// How much the next commit merges, for the documents that changed before it.
+    fn pages_to_merge(&mut self) -> usize {
+        if self.changes < CHANGES_PER_MERGE {
+            return 0;
+        }
+        PAGES_PER_CHANGE * std::mem::take(&mut self.changes)
     }
 
     /// Copies the database, a batch of jobs after every piece. A second copy waits for the first.

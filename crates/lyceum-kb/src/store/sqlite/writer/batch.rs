@@ -22,16 +22,17 @@ pub(in super::super) struct Batch<'a> {
     pub(in super::super) words: Vec<(i64, Option<Words>)>,
 }
 
-/// Runs the jobs, commits, and only then replies.
+/// Runs the jobs, commits, and only then replies. Returns how many documents have other words now.
 pub(super) fn commit(
     connection: &Connection,
     mut jobs: Vec<Box<dyn Job>>,
     policy: &Policy,
     condition: &Condition,
-) {
+    merge_pages: usize,
+) -> usize {
     let committed = condition.check_writable().and_then(|()| {
         let mut batch = Batch { connection, policy, now: super::super::now(), words: Vec::new() };
-        run(&mut batch, &mut jobs).map_err(|(reach, error)| {
+        run(&mut batch, &mut jobs, merge_pages).map_err(|(reach, error)| {
             condition.failed(reach, &error);
             undo(connection);
             error
@@ -41,18 +42,28 @@ pub(super) fn commit(
         condition.commits.fetch_add(1, Ordering::Relaxed);
         condition.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
     }
+    let reply = committed.as_ref().map(|_| ()).map_err(Error::clone);
     for job in jobs {
-        job.reply(committed.clone());
+        job.reply(reply.clone());
     }
+    committed.unwrap_or(0)
 }
 
-fn run(batch: &mut Batch<'_>, jobs: &mut [Box<dyn Job>]) -> std::result::Result<(), Broken> {
+fn run(
+    batch: &mut Batch<'_>,
+    jobs: &mut [Box<dyn Job>],
+    merge_pages: usize,
+) -> std::result::Result<usize, Broken> {
     execute(batch.connection, "BEGIN IMMEDIATE")?;
     for job in jobs {
         run_one(batch, job.as_mut())?;
     }
-    lexical::store(batch.connection, &std::mem::take(&mut batch.words)).map_err(broken)?;
-    execute(batch.connection, "COMMIT")
+    lexical::store(batch.connection, &batch.words).map_err(broken)?;
+    if merge_pages > 0 {
+        lexical::merge(batch.connection, merge_pages).map_err(|error| broken(error.into()))?;
+    }
+    execute(batch.connection, "COMMIT")?;
+    Ok(batch.words.len())
 }
 
 fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
