@@ -15,7 +15,7 @@ use lyceum_http::{Context, random};
 use lyceum_wire::{ClientCapabilities, Object, RpcError};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::line::{Ask, Line};
 use super::{asking, caller};
@@ -100,17 +100,16 @@ impl HeldCall {
     /// Goes on until the call ends or asks something.
     pub(crate) async fn step(&mut self) -> Step {
         loop {
-            // Questions that are asked together arrive one by one.
-            let patience = if self.open.is_empty() { PATIENCE } else { GATHER };
+            let gathering = !self.open.is_empty();
             tokio::select! {
                 biased;
                 ended = self.running.ended() => return Step::Ended(ended),
-                ask = timeout(patience, self.asks.recv()) => match ask {
-                    Ok(Some(ask)) => self.put(ask),
-                    Ok(None) => return Step::Ended(self.running.ended().await),
-                    Err(_) if self.open.is_empty() => {}
-                    Err(_) => return Step::Asked,
+                ask = self.asks.recv() => match ask {
+                    Some(ask) => self.put(ask),
+                    None => return Step::Ended(self.running.ended().await),
                 },
+                // Questions that are asked together arrive one by one.
+                () = sleep(GATHER), if gathering => return Step::Asked,
             }
         }
     }

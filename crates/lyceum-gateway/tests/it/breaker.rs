@@ -175,9 +175,15 @@ async fn calls_that_break_together_are_one_failure() {
     for call in waiting {
         assert_eq!(call.await.unwrap()["isError"], true);
     }
-    crate::healing::status(&house, "up", Status::Up).await;
     let echo = json!({"name": "up_echo", "arguments": {"text": "a"}});
-    let answered = call(&peer, echo).await;
-    assert_eq!(answered["content"][0]["text"], "a", "{answered}");
-    house.gateway.close().await;
+    for _ in 0..1000 {
+        let answered = call(&peer, echo.clone()).await;
+        let told = answered["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(!told.contains("did not answer several calls in a row"), "{answered}");
+        if told == "a" {
+            return house.gateway.close().await;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it is not started again: {:?}", house.gateway.health());
 }

