@@ -85,7 +85,7 @@ impl Decoder {
     }
 
     /// Allows `max_event` bytes for each event from now on.
-    pub(crate) fn allow(&mut self, max_event: usize) {
+    pub fn allow(&mut self, max_event: usize) {
         self.limit = max_event;
     }
 
