@@ -123,6 +123,8 @@ fn refuse_imitation(name: &str, known: &[&str]) -> Result<(), RpcError> {
 
 #[cfg(test)]
 mod tests {
+    use lyceum_wire::Params;
+
     use super::*;
 
     fn passed(raw: &str, passing: Passing<'_>, dropped: &[&str]) -> String {
@@ -181,6 +183,19 @@ mod tests {
         refused(r#"{"ref":{"uri":"up+x","URI":"y"}}"#, Passing::Reference("uri", "x"));
         let fine = r#"{"name":"own","names":1,"arguments":{"Name":1,"NAME":2},"named":{"Uri":1}}"#;
         assert_eq!(passed(fine, name, &[]), fine);
+    }
+
+    /// What was parsed is not judged again here, so it must have been refused before.
+    #[test]
+    fn what_says_things_twice_is_refused_when_it_is_read() {
+        for raw in [
+            r#"{"name":"a","name":"b"}"#,
+            r#"{"name":"a","_meta":{"progressToken":1,"progressToken":2}}"#,
+            r#"{"name":"a","ref":{"uri":"a","uri":"b"}}"#,
+        ] {
+            let raw = Bytes::from_static(raw.as_bytes());
+            assert!(Params::from_raw(raw.clone()).is_err(), "{raw:?}");
+        }
     }
 
     #[test]

@@ -214,8 +214,9 @@ impl Peer {
     }
 
     /// Waits until the session of a legacy server was opened again more than `n` times, because the
-    /// server had forgotten it or it was [reopened](Self::reopen), and says how often it was. Subscriptions and the log level are
-    /// forgotten with it, and what the server offers may be something else.
+    /// server had forgotten it or it was [reopened](Self::reopen), and says how often it was.
+    /// Subscriptions and the log level are forgotten with it, and what the server offers may be
+    /// something else.
     pub async fn renewed(&self, n: u64) -> u64 {
         match &self.0.wire {
             Wire::Modern(_) => std::future::pending().await,
