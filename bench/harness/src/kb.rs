@@ -10,6 +10,7 @@ mod operation;
 mod outcome;
 mod request;
 mod rng;
+mod slow_disk;
 mod start;
 mod words;
 

@@ -6,15 +6,19 @@
 mod batch;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 
-use tokio::task::JoinHandle;
+use tokio::runtime;
+use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, interval_at, timeout};
 
-use crate::Result;
+use crate::background;
 use crate::embed::Embedder;
 use crate::kb::Kb;
 use crate::store::{Job, Lease, VectorSet};
+use crate::{Error, Result};
 
 /// How often the outbox is looked at without being told, for writes of other processes and retries that fall due.
 const POLL: Duration = Duration::from_millis(500);
@@ -29,23 +33,59 @@ const WORKER: &str = "indexer";
 /// Documents taken at a time.
 const CLAIM: usize = 32;
 
-/// A running indexer; stops when dropped.
+/// A running indexer. Dropping it stops it, and waits for what it is doing just then.
 #[derive(Debug)]
 pub struct Indexer {
-    task: JoinHandle<()>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Indexer {
     /// Starts indexing what is waiting and everything written from now on.
-    pub fn start(kb: Kb) -> Indexer {
-        Indexer { task: tokio::spawn(run(kb)) }
+    ///
+    /// It has threads of its own, which leave the processor to calls.
+    pub fn start(kb: Kb) -> Result<Indexer> {
+        let (stop, stopped) = oneshot::channel();
+        let thread = start(kb, stopped)
+            .map_err(|error| Error::unavailable(format!("cannot start the indexer: {error}")))?;
+        Ok(Indexer { stop: Some(stop), thread: Some(thread) })
     }
 }
 
 impl Drop for Indexer {
     fn drop(&mut self) {
-        self.task.abort();
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the indexer ended with a panic");
+        }
     }
+}
+
+/// Runs the indexer in a thread that has a runtime of its own, so that what the runtime does aside gives way, too.
+fn start(kb: Kb, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
+    let (begin, begun) = mpsc::channel();
+    let thread = thread::Builder::new().name("kb-indexer".to_owned()).spawn(move || {
+        background::give_way();
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .thread_name("kb-indexer")
+            .on_thread_start(background::give_way)
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(begin.send(Err(error))),
+        };
+        let _ = begin.send(Ok(()));
+        runtime.block_on(async {
+            tokio::select! {
+                () = run(kb) => {}
+                _ = stopped => {}
+            }
+        });
+    })?;
+    begun.recv().map_err(io::Error::other)?.map(|()| thread)
 }
 
 async fn run(kb: Kb) {

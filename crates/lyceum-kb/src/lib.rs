@@ -2,6 +2,7 @@
 //!
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
+mod background;
 mod chunk;
 pub mod convert;
 mod diff;

@@ -109,7 +109,7 @@ impl App {
         let servers = about_documents.map(|door| door.server.clone()).collect();
         background.run(knowledge::follow(&kb, servers).await?);
         background.run(library::apply_skip_rules(kb.clone()));
-        let indexer = Indexer::start(kb.clone());
+        let indexer = Indexer::start(kb.clone())?;
         background.finish(Refusals::write(lines, kb));
         Ok(Self {
             listener,

@@ -15,12 +15,12 @@ use tempfile::TempDir;
 use super::corpus::Document;
 use super::drive;
 use super::request::call_tool;
+use super::slow_disk;
 use crate::cli::Cli;
 use crate::client::Client;
 use crate::echo;
 use crate::pin::{SERVER_CORE, on_both_cores, on_core};
 use crate::server::Server;
-use crate::tool;
 
 /// Uploads in flight: they share commits, so the more the better.
 const LOADERS: usize = 48;
@@ -36,7 +36,7 @@ pub(super) struct Library {
     data: PathBuf,
     documents: usize,
     /// Holds what the server works on, and is deleted with this.
-    _scratch: TempDir,
+    scratch: TempDir,
 }
 
 impl Library {
@@ -52,7 +52,7 @@ impl Library {
         let data = kept.clone().unwrap_or_else(|| measured.clone());
         fs::create_dir_all(&data).context("making a data directory")?;
         let binary = cli.lyceum.clone();
-        let mut library = Self { binary, data, documents, _scratch: scratch };
+        let mut library = Self { binary, data, documents, scratch };
         remarks.push(library.load()?);
         if let Some(kept) = kept {
             // What is measured also writes, and the next run must find what this one found.
@@ -77,12 +77,8 @@ impl Library {
 
     /// The same on a disk whose every fsync takes `fsync` longer than this one's.
     pub(super) fn open_on_slow_disk(&self, fsync: Duration) -> anyhow::Result<Server> {
-        tool::require("strace")?;
-        let delay = format!("inject=fdatasync,fsync:delay_exit={}", fsync.as_micros());
-        // In the background, so that the server is our own child; all other system calls run at full speed.
-        let strace = ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e"];
-        let slowed = strace.into_iter().chain(["trace=fdatasync,fsync", "-e", &delay]);
-        let line = on_core(SERVER_CORE).into_iter().chain(slowed.map(str::to_owned));
+        let slowed = slow_disk::under(fsync, self.scratch.path())?;
+        let line = on_core(SERVER_CORE).into_iter().chain(slowed);
         let server = self.start(&line.collect::<Vec<_>>())?;
         wait_until_searched(&server)?;
         Ok(server)

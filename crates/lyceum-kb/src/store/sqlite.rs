@@ -141,7 +141,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn write(&self, write: Write) -> Result<Written> {
         let bytes = size(&write);
-        let audited = self.writer.run(bytes, move |batch| {
+        let audited = self.writer.write(bytes, move |batch| {
             let answer = write::write(batch, &write)?;
             // The audit line is the last row a write adds.
             Ok((answer, batch.connection.last_insert_rowid()))

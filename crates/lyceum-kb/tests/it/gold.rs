@@ -126,7 +126,7 @@ async fn library(directory: &TempDir) -> Kb {
         };
         kb.write(write).await.unwrap();
     }
-    let _indexer = Indexer::start(kb.clone());
+    let _indexer = Indexer::start(kb.clone()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_indexed(&kb).await {
         assert!(Instant::now() < deadline, "the indexer does not finish");

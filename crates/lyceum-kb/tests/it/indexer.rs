@@ -143,7 +143,7 @@ impl Bench {
 #[tokio::test]
 async fn c1_one_upload_is_embedded_once() {
     let bench = Bench::new(Policy::default()).await;
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("a.md", "alpha text").await;
     bench.settled().await;
     assert_eq!(bench.model.times_embedded("alpha text"), 1);
@@ -165,13 +165,13 @@ async fn c1_one_upload_is_embedded_once() {
 #[tokio::test]
 async fn c2_indexing_again_changes_nothing() {
     let bench = Bench::new(Policy::default()).await;
-    let indexer = Indexer::start(bench.kb.clone());
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("a.md", "alpha text").await;
     bench.settled().await;
     let set = bench.kb.store().active_set().await.unwrap().unwrap();
     let before = bench.kb.store().vectors_after(set.id, 0, 10).await.unwrap();
     drop(indexer);
-    let _again = Indexer::start(bench.kb.clone());
+    let _again = Indexer::start(bench.kb.clone()).unwrap();
     assert_eq!(bench.kb.reindex_missing().await.unwrap(), 0);
     bench.settled().await;
     assert_eq!(bench.kb.store().vectors_after(set.id, 0, 10).await.unwrap(), before);
@@ -184,7 +184,7 @@ async fn c2_indexing_again_changes_nothing() {
 async fn c2_made_again_from_nothing_they_are_the_same() {
     let bench = Bench::new(Policy::default()).await;
     let text = format!("# One\n\n{}\n\n# Two\n\n{}", "alpha ".repeat(300), "beta ".repeat(300));
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("a.md", &text).await;
     bench.settled().await;
     let made = async || {
@@ -206,7 +206,7 @@ async fn c2_made_again_from_nothing_they_are_the_same() {
 #[tokio::test]
 async fn c3_a_write_is_searchable_by_meaning_within_two_seconds() {
     let bench = Bench::new(Policy::default()).await;
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("other.md", "zzzz yyyy xxxx").await;
     bench.upload("a.md", "alpha text").await;
     let search =
@@ -230,7 +230,7 @@ async fn c4_status_goes_from_pending_to_ready_and_stays() {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
         assert_eq!(bench.status(&format!("d{n}.md")).await, VectorStatus::Pending);
     }
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     let mut ready = [false; 10];
     while !ready.iter().all(|ready| *ready) {
         for (n, was) in ready.iter_mut().enumerate() {
@@ -244,7 +244,7 @@ async fn c4_status_goes_from_pending_to_ready_and_stays() {
 #[tokio::test]
 async fn c5_a_new_indexer_finishes_what_a_stopped_one_left() {
     let bench = Bench::new(Policy::default()).await;
-    let indexer = Indexer::start(bench.kb.clone());
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
     for n in 0..200 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
@@ -256,7 +256,7 @@ async fn c5_a_new_indexer_finishes_what_a_stopped_one_left() {
         model: bench.model.clone(),
         directory: tempfile::tempdir().unwrap(),
     };
-    let _indexer = Indexer::start(reopened.kb.clone());
+    let _indexer = Indexer::start(reopened.kb.clone()).unwrap();
     reopened.settled().await;
     let report = reopened.kb.store().audit_sync().await.unwrap();
     assert_eq!((report.n_documents_without_vectors, report.vectors_without_documents), (0, 0));
@@ -266,7 +266,7 @@ async fn c5_a_new_indexer_finishes_what_a_stopped_one_left() {
 async fn c7_skipped_prefixes_and_empty_documents_are_not_embedded() {
     let policy = Policy { skip_prefixes: vec!["registries/".to_owned()], ..Policy::default() };
     let bench = Bench::new(policy).await;
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("registries/a.md", "alpha").await;
     bench.upload("empty.md", "").await;
     bench.upload("registries.md", "beta").await;
@@ -284,7 +284,7 @@ async fn c7_skipped_prefixes_and_empty_documents_are_not_embedded() {
 async fn c7_changed_skip_rules_reach_old_documents() {
     let rules = || Policy { skip_prefixes: vec!["registries/".to_owned()], ..Policy::default() };
     let mut bench = Bench::new(Policy::default()).await;
-    let indexer = Indexer::start(bench.kb.clone());
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
     for (path, body) in [("registries/a.md", "alpha"), ("b.md", "beta"), ("registries/c.md", "")] {
         bench.upload(path, body).await;
     }
@@ -303,7 +303,7 @@ async fn c7_changed_skip_rules_reach_old_documents() {
         bench.kb = Kb::open(store, bench.model.clone(), Vec::new()).await.unwrap();
         let skips = bench.kb.apply_skip_rules().await.unwrap();
         assert_eq!((skips.skipped, skips.queued), (skipped, queued));
-        let _indexer = Indexer::start(bench.kb.clone());
+        let _indexer = Indexer::start(bench.kb.clone()).unwrap();
         bench.settled().await;
         assert_eq!(bench.status("registries/a.md").await, status);
         assert_eq!(bench.status("registries/d.md").await, status);
@@ -326,7 +326,7 @@ async fn a_deleted_document_never_comes_back_through_its_vectors() {
     for n in 0..50 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     for n in 0..50 {
         bench.write(&format!("d{n}.md"), Change::Delete).await;
     }
@@ -347,7 +347,7 @@ async fn a_late_answer_does_not_overwrite_newer_vectors() {
     let late = store.claim(set.id, "slow", 1, Duration::from_secs(60)).await.unwrap().remove(0);
     bench.upload("a.md", "new text").await;
     assert!(!store.finish(&late, Vec::new()).await.unwrap(), "the fence holds");
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.settled().await;
     let vectors = store.vectors_after(set.id, 0, 10).await.unwrap();
     assert_eq!(vectors.len(), 1);
@@ -361,7 +361,7 @@ async fn v2_a_poisonous_document_does_not_hold_up_others() {
         let body = if n % 20 == 3 { "POISON".to_owned() } else { format!("text number {n}") };
         bench.upload(&format!("d{n}.md"), &body).await;
     }
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.settled().await;
     for n in 0..40 {
         let meta = bench.get(&format!("d{n}.md")).await.meta;
@@ -382,7 +382,7 @@ async fn v2_a_poisonous_document_does_not_hold_up_others() {
 async fn a_service_that_is_down_for_a_while_costs_only_time() {
     let bench = Bench::new(Policy::default()).await;
     bench.model.failing.store(2, Ordering::Relaxed);
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.upload("a.md", "alpha").await;
     bench.settled().await;
     assert_eq!(bench.status("a.md").await, VectorStatus::Ready);
@@ -396,7 +396,7 @@ async fn v4_search_answers_from_words_while_vectors_cannot_be_used() {
     let found = bench.kb.search(&search).await.unwrap();
     assert_eq!((found.hits.len(), found.mode), (1, Mode::Lexical));
     assert!(found.degraded.is_some(), "vectors were not loaded");
-    let _indexer = Indexer::start(bench.kb.clone());
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.settled().await;
     bench.kb.load_vectors().await.unwrap();
     assert_eq!(bench.kb.search(&search).await.unwrap().degraded, None);
@@ -412,7 +412,7 @@ async fn another_model_is_built_beside_the_old_one_and_then_takes_over() {
     for n in 0..20 {
         bench.upload(&format!("d{n}.md"), &format!("text number {n}")).await;
     }
-    let indexer = Indexer::start(bench.kb.clone());
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
     bench.settled().await;
     drop(indexer);
     let newer = Counting::new("newer");
@@ -428,7 +428,7 @@ async fn another_model_is_built_beside_the_old_one_and_then_takes_over() {
     let search = Search { query: "text number 7".to_owned(), limit: 5, ..Search::default() };
     let found = kb.search(&search).await.unwrap();
     assert_eq!((found.mode, found.degraded), (Mode::Hybrid, None), "the old model still answers");
-    let _indexer = Indexer::start(kb.clone());
+    let _indexer = Indexer::start(kb.clone()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(15);
     while kb.store().active_set().await.unwrap().unwrap().fingerprint != newer.fingerprint {
         assert!(Instant::now() < deadline, "the new model does not take over");
@@ -440,4 +440,30 @@ async fn another_model_is_built_beside_the_old_one_and_then_takes_over() {
     assert_eq!((found.mode, found.degraded), (Mode::Hybrid, None));
     let report = kb.store().audit_sync().await.unwrap();
     assert_eq!((report.n_documents_without_vectors, report.vectors_without_documents), (0, 0));
+}
+
+/// The niceness of every thread that indexes.
+#[cfg(target_os = "linux")]
+fn niceness_of_indexing() -> Vec<String> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap());
+    let stats =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    stats
+        .filter(|stat| stat.contains("(kb-indexer)"))
+        .map(|stat| stat.split(' ').nth(18).unwrap().to_owned())
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn indexing_gives_way_and_ends_with_its_owner() {
+    let bench = Bench::new(Policy::default()).await;
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
+    bench.upload("a.md", "alpha text").await;
+    bench.settled().await;
+    let niceness = niceness_of_indexing();
+    assert!(niceness.len() >= 2, "one that waits and one that works: {niceness:?}");
+    assert!(niceness.iter().all(|nice| nice == "10"), "{niceness:?}");
+    drop(indexer);
+    assert_eq!(niceness_of_indexing(), [""; 0]);
 }

@@ -43,7 +43,7 @@ fn index_words(opts: &ReindexOpts, environment: &Environment) -> anyhow::Result<
 /// Embeds what is waiting. A server that runs beside us helps; nothing is embedded twice.
 pub(super) async fn index(kb: &Kb) -> anyhow::Result<ExitCode> {
     let waiting = kb.store().backlog().await?.waiting;
-    let indexer = Indexer::start(kb.clone());
+    let indexer = Indexer::start(kb.clone())?;
     let progress = Progress::new("embedded", waiting);
     let mut backlog = kb.store().backlog().await?;
     while backlog.waiting > 0 {

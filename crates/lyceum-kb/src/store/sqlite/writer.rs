@@ -5,6 +5,7 @@
 
 mod batch;
 mod checkpoint;
+mod company;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,9 +18,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub(super) use batch::Batch;
 use checkpoint::Mover;
+use company::Company;
 
 use super::backup::{self, Report};
 use super::fault::{Fault, Reach, explain, reach};
@@ -45,7 +48,7 @@ const PAGES_WHEN_QUIET: usize = 64;
 
 /// Hands work to the writing thread.
 pub(super) struct Writer {
-    queue: Option<mpsc::SyncSender<Message>>,
+    messages: Option<mpsc::SyncSender<Message>>,
     condition: Arc<Condition>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,6 +59,7 @@ pub(super) struct Condition {
     read_only: Mutex<Option<String>>,
     last_error: Mutex<Option<String>>,
     queued_bytes: AtomicUsize,
+    writers: AtomicUsize,
     commits: AtomicU64,
     jobs: AtomicU64,
 }
@@ -63,6 +67,9 @@ pub(super) struct Condition {
 /// A piece of work and whoever waits for it.
 pub(super) trait Job: Send {
     fn bytes(&self) -> usize;
+
+    /// Whether somebody writes a document, and not the store tidies up.
+    fn is_write(&self) -> bool;
 
     fn run(&mut self, batch: &mut Batch<'_>) -> std::result::Result<(), Broken>;
 
@@ -86,6 +93,7 @@ type Broken = (Reach, Error);
 
 struct Task<T, F> {
     bytes: usize,
+    is_write: bool,
     work: Option<F>,
     answer: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
@@ -99,34 +107,51 @@ impl Writer {
         policy: Policy,
     ) -> Result<Writer> {
         let cannot = |error| Error::unavailable(format!("cannot start the writer: {error}"));
-        let (queue, messages) = mpsc::sync_channel(QUEUE);
+        let (messages, received) = mpsc::sync_channel(QUEUE);
         let condition = Arc::new(Condition::default());
         let mover = Mover::start(for_log, Arc::clone(&condition)).map_err(cannot)?;
         let shared = Arc::clone(&condition);
         let thread = thread::Builder::new()
             .name("kb-writer".to_owned())
-            .spawn(move || write_all(&connection, mover, messages, &policy, &shared))
+            .spawn(move || write_all(&connection, mover, received, &policy, &shared))
             .map_err(cannot)?;
-        Ok(Writer { queue: Some(queue), condition, thread: Some(thread) })
+        Ok(Writer { messages: Some(messages), condition, thread: Some(thread) })
     }
 
-    /// Runs `work` in the next transaction; answers when that is on disk.
+    /// Runs `work`, which writes a document, in the next transaction; answers when that is on disk.
     ///
     /// `bytes` is what the work holds in memory, roughly. Dropping the future does not undo the work.
+    pub(super) async fn write<T, F>(&self, bytes: usize, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        self.submit(bytes, true, work).await
+    }
+
+    /// The same for all other work.
     pub(super) async fn run<T, F>(&self, bytes: usize, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
     {
+        self.submit(bytes, false, work).await
+    }
+
+    async fn submit<T, F>(&self, bytes: usize, is_write: bool, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(Task { bytes, work: Some(work), answer: None, reply }))?;
+        self.queue(Box::new(Task { bytes, is_write, work: Some(work), answer: None, reply }))?;
         answer.await.unwrap_or_else(|_| Err(closing()))
     }
 
-    fn submit(&self, job: Box<dyn Job>) -> Result<()> {
+    fn queue(&self, job: Box<dyn Job>) -> Result<()> {
         self.condition.check_writable()?;
-        let bytes = job.bytes();
-        let queued = self.condition.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let (bytes, writes) = (job.bytes(), usize::from(job.is_write()));
+        let queued = self.condition.enter(bytes, writes);
         // A job larger than the whole queue still gets its turn when nothing else waits.
         let sent = if queued > 0 && queued + bytes > QUEUE_BYTES {
             Err(full())
@@ -134,7 +159,7 @@ impl Writer {
             self.send(Message::Job(job))
         };
         if sent.is_err() {
-            self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.condition.leave(bytes, writes);
         }
         sent
     }
@@ -147,8 +172,8 @@ impl Writer {
     }
 
     fn send(&self, message: Message) -> Result<()> {
-        let queue = self.queue.as_ref().expect("the queue lives as long as the writer");
-        queue.try_send(message).map_err(|_| full())
+        let messages = self.messages.as_ref().expect("the queue lives as long as the writer");
+        messages.try_send(message).map_err(|_| full())
     }
 
     pub(super) fn condition(&self) -> &Condition {
@@ -167,7 +192,7 @@ fn closing() -> Error {
 impl Drop for Writer {
     /// Finishes what is queued and closes the file.
     fn drop(&mut self) {
-        drop(self.queue.take());
+        drop(self.messages.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -195,6 +220,22 @@ impl Condition {
     /// Commits so far, and the jobs in them.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.commits.load(Ordering::Relaxed), self.jobs.load(Ordering::Relaxed))
+    }
+
+    /// Counts a job that waits; says how many bytes waited before.
+    fn enter(&self, bytes: usize, writes: usize) -> usize {
+        self.writers.fetch_add(writes, Ordering::Relaxed);
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed)
+    }
+
+    /// How many writes of documents are queued or being committed.
+    fn writers(&self) -> usize {
+        self.writers.load(Ordering::Relaxed)
+    }
+
+    fn leave(&self, bytes: usize, writes: usize) {
+        self.writers.fetch_sub(writes, Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -237,6 +278,10 @@ where
         self.bytes
     }
 
+    fn is_write(&self) -> bool {
+        self.is_write
+    }
+
     fn run(&mut self, batch: &mut Batch<'_>) -> std::result::Result<(), Broken> {
         let Some(work) = self.work.take() else { return Ok(()) };
         let (result, answer) = match work(batch) {
@@ -268,6 +313,7 @@ struct Thread<'a> {
     condition: &'a Condition,
     /// Documents with other words since pieces of their index were merged.
     changes: usize,
+    company: Company,
 }
 
 fn write_all(
@@ -277,7 +323,15 @@ fn write_all(
     policy: &Policy,
     condition: &Condition,
 ) {
-    let mut thread = Thread { connection, mover: &mover, messages, policy, condition, changes: 0 };
+    let mut thread = Thread {
+        connection,
+        mover: &mover,
+        messages,
+        policy,
+        condition,
+        changes: 0,
+        company: Company::none(),
+    };
     while let Some(message) = thread.next() {
         thread.answer(message);
     }
@@ -324,27 +378,38 @@ impl Thread<'_> {
 
     /// Commits the job with what else is queued; gives back a message that is not a job.
     fn commit(&mut self, first: Box<dyn Job>) -> Option<Message> {
-        let mut bytes = first.bytes();
+        let (mut bytes, mut writes) = (first.bytes(), usize::from(first.is_write()));
         let mut jobs = vec![first];
         let mut other = None;
         while jobs.len() < BATCH && bytes < BATCH_BYTES {
-            match self.messages.try_recv() {
-                Ok(Message::Job(job)) => {
+            match self.another(writes) {
+                Some(Message::Job(job)) => {
                     bytes += job.bytes();
+                    writes += usize::from(job.is_write());
                     jobs.push(job);
                 }
-                Ok(message) => {
+                Some(message) => {
                     other = Some(message);
                     break;
                 }
-                Err(_) => break,
+                None => break,
             }
         }
         let pages = self.pages_to_merge();
-        self.changes += batch::commit(self.connection, jobs, self.policy, self.condition, pages);
-        self.condition.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let done = batch::commit(self.connection, jobs, self.policy, self.condition, pages);
+        self.changes += done.changes;
+        self.company = done.company;
         self.mover.after_commit(self.connection, self.condition);
         other
+    }
+
+    /// What is queued, or soon will be.
+    fn another(&self, writes: usize) -> Option<Message> {
+        let queued = self.messages.try_recv().ok();
+        queued.or_else(|| {
+            let patience = self.company.patience(writes, Instant::now())?;
+            self.messages.recv_timeout(patience).ok()
+        })
     }
 
     /// How much the next commit merges, for the documents that changed before it.

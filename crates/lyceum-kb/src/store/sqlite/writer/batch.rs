@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
+use tokio::time::{Duration, Instant};
 
 use super::super::fault::{Fault, Reach, explain, reach};
 use super::super::lexical::{self, Words};
-use super::{Broken, Condition, Job};
+use super::{Broken, Company, Condition, Job};
 use crate::document::Millis;
 use crate::{Error, Policy};
 
@@ -22,14 +23,24 @@ pub(in super::super) struct Batch<'a> {
     pub(in super::super) words: Vec<(i64, Option<Words>)>,
 }
 
-/// Runs the jobs, commits, and only then replies. Returns how many documents have other words now.
+/// What a commit leaves behind.
+pub(super) struct Done {
+    /// Documents that have other words now.
+    pub(super) changes: usize,
+    /// Who will be there for the next commit.
+    pub(super) company: Company,
+}
+
+/// Runs the jobs, commits, and only then replies.
 pub(super) fn commit(
     connection: &Connection,
     mut jobs: Vec<Box<dyn Job>>,
     policy: &Policy,
     condition: &Condition,
     merge_pages: usize,
-) -> usize {
+) -> Done {
+    let bytes = jobs.iter().map(|job| job.bytes()).sum();
+    let writes = jobs.iter().filter(|job| job.is_write()).count();
     let committed = condition.check_writable().and_then(|()| {
         let mut batch = Batch { connection, policy, now: super::super::now(), words: Vec::new() };
         run(&mut batch, &mut jobs, merge_pages).map_err(|(reach, error)| {
@@ -38,6 +49,9 @@ pub(super) fn commit(
             error
         })
     });
+    // Before anybody is told, so that nobody is counted twice.
+    let company = condition.writers();
+    condition.leave(bytes, writes);
     if committed.is_ok() {
         condition.commits.fetch_add(1, Ordering::Relaxed);
         condition.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
@@ -46,14 +60,16 @@ pub(super) fn commit(
     for job in jobs {
         job.reply(reply.clone());
     }
-    committed.unwrap_or(0)
+    let (changes, took) = committed.unwrap_or_default();
+    Done { changes, company: Company::after(company, took) }
 }
 
+/// Answers how many documents have other words now, and how long the disk took.
 fn run(
     batch: &mut Batch<'_>,
     jobs: &mut [Box<dyn Job>],
     merge_pages: usize,
-) -> std::result::Result<usize, Broken> {
+) -> std::result::Result<(usize, Duration), Broken> {
     execute(batch.connection, "BEGIN IMMEDIATE")?;
     for job in jobs {
         run_one(batch, job.as_mut())?;
@@ -62,8 +78,9 @@ fn run(
     if merge_pages > 0 {
         lexical::merge(batch.connection, merge_pages).map_err(|error| broken(error.into()))?;
     }
+    let start = Instant::now();
     execute(batch.connection, "COMMIT")?;
-    Ok(batch.words.len())
+    Ok((batch.words.len(), start.elapsed()))
 }
 
 fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
