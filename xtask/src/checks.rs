@@ -44,6 +44,20 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally::one())
 }
 
+/// What is built elsewhere or later must not be found broken there: the lock files of the side workspaces follow ours,
+/// and the benchmark compiles.
+pub(crate) fn sides(workspace: &Workspace) -> Result<Tally> {
+    for side in SIDE_WORKSPACES {
+        let mut command = workspace.cargo(["tree", "--locked", "--depth", "0", "--manifest-path"]);
+        process::run(command.arg(workspace.root().join(side).join("Cargo.toml")))?;
+    }
+    let mut command = workspace.cargo(["clippy", "--locked", "--package", "lyceum-bench"]);
+    command.arg("--manifest-path").arg(workspace.root().join("bench/Cargo.toml"));
+    command.arg("--target-dir").arg(workspace.root().join("target/bench"));
+    process::run(command.args(["--all-targets", "--", "-D", "warnings"]))?;
+    Ok(Tally::one())
+}
+
 pub(crate) fn features(workspace: &Workspace) -> Result<Tally> {
     let mut tally = Tally::default();
     for (package, sets) in FEATURES {
