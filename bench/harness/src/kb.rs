@@ -109,7 +109,8 @@ fn drive_all(
         let first = rows.len() * MOST_CLIENTS;
         let ids = first..first + clients;
         let outcome = drive::run(operation, ids, server, documents, cli.kb_time())?;
-        rows.push(Row::new(&name, documents, *clients, &outcome, *budget));
+        let budget = (documents <= operation.up_to).then_some(*budget);
+        rows.push(Row::new(&name, documents, *clients, &outcome, budget));
         if operation.writes {
             if *clients == 1 {
                 one_writer = Some(outcome.rate());

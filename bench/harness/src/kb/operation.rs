@@ -15,6 +15,8 @@ pub(super) struct Operation {
     /// Only answers with this text are answers.
     pub(super) expects: &'static str,
     pub(super) writes: bool,
+    /// Documents up to which there is a budget.
+    pub(super) up_to: usize,
 }
 
 /// What exactly is asked; each call has other arguments.
@@ -57,6 +59,8 @@ pub(super) const START_DOCUMENTS: usize = 10_000;
 
 const LIST: &[(usize, f64)] = &[(1, 5.0), (5, 12.5), (10, 20.0)];
 const SEARCH: &[(usize, f64)] = &[(1, 50.0), (4, 50.0)];
+/// Documents that have the 100,000 chunks of the budget for searches.
+const SEARCH_DOCUMENTS: usize = 40_000;
 const WRITE: &[(usize, f64)] = &[(1, 60.0), (8, 60.0)];
 
 pub(super) static OPERATIONS: &[Operation] = &[
@@ -68,10 +72,9 @@ pub(super) static OPERATIONS: &[Operation] = &[
     reads("list_documents cursor", Ask::ListCursor, LIST, "next_cursor"),
     reads("get_document", Ask::Get, &[(1, 10.0), (10, 10.0)], "content_length"),
     reads("batch_read of 3", Ask::Batch, &[(1, 15.0), (10, 15.0)], "content_length"),
-    // Words alone would be faster: the vectors must have been asked too.
-    reads("search_knowledge", Ask::Search, SEARCH, "hybrid"),
-    reads("search_knowledge filtered", Ask::SearchFiltered, SEARCH, "hybrid"),
-    reads("search_knowledge common words", Ask::SearchCommon, SEARCH, "hybrid"),
+    searches("search_knowledge", Ask::Search),
+    searches("search_knowledge filtered", Ask::SearchFiltered),
+    searches("search_knowledge common words", Ask::SearchCommon),
     // What changes nothing is not a write.
     writes("upload_document", Ask::Upload, "created"),
     writes("update_document", Ask::Update, "updated"),
@@ -83,9 +86,14 @@ const fn reads(
     clients: &'static [(usize, f64)],
     expects: &'static str,
 ) -> Operation {
-    Operation { name, ask, clients, expects, writes: false }
+    Operation { name, ask, clients, expects, writes: false, up_to: usize::MAX }
+}
+
+/// Words alone would be faster: the vectors must have been asked too.
+const fn searches(name: &'static str, ask: Ask) -> Operation {
+    Operation { up_to: SEARCH_DOCUMENTS, ..reads(name, ask, SEARCH, "hybrid") }
 }
 
 const fn writes(name: &'static str, ask: Ask, expects: &'static str) -> Operation {
-    Operation { name, ask, clients: WRITE, expects, writes: true }
+    Operation { name, ask, clients: WRITE, expects, writes: true, up_to: usize::MAX }
 }
