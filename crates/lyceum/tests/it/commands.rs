@@ -163,10 +163,10 @@ async fn words_are_indexed_again_when_nobody_serves() {
     let damage = rusqlite::Connection::open(&database).unwrap();
     damage.execute("DELETE FROM lexical_docsize", []).unwrap();
     drop(damage);
-    let server = Lyceum::start(&directory.path().join("data"), &[]).await;
+    let mut server = Lyceum::start(&directory.path().join("data"), &[]).await;
     let refused = lyceum(&directory, &["reindex", "--words"]).await;
     assert!(!refused.status.success() && said(&refused).contains("in use"), "{}", said(&refused));
-    drop(server);
+    server.kill().await;
     let done = lyceum(&directory, &["reindex", "--words"]).await;
     assert!(said(&done).contains("indexed the words of 3 documents"), "{}", said(&done));
     assert!(done.status.success());
