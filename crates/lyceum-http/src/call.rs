@@ -32,6 +32,36 @@ pub(crate) struct Answer {
 /// A running call.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
+/// A call that was polled once and takes time.
+pub(crate) struct Slow {
+    /// `None` once it is over.
+    call: Option<Call>,
+    /// It was polled in this very turn, and needs not be polled again.
+    was_polled: bool,
+}
+
+impl Slow {
+    pub(crate) fn new(call: Call) -> Self {
+        Self { call: Some(call), was_polled: true }
+    }
+
+    /// Its answer, once.
+    pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Answer> {
+        if std::mem::take(&mut self.was_polled) {
+            return Poll::Pending;
+        }
+        let Some(call) = &mut self.call else { return Poll::Pending };
+        let answer = std::task::ready!(call.as_mut().poll(cx));
+        self.call = None;
+        Poll::Ready(answer)
+    }
+
+    /// The call, unless it is over.
+    pub(crate) fn take(&mut self) -> Option<Call> {
+        self.call.take()
+    }
+}
+
 /// A call that arrived in a POST of its own.
 pub(crate) struct PostedCall {
     pub(crate) id: Id,
@@ -52,12 +82,12 @@ pub(crate) enum PostedIn {
     },
 }
 
-/// An answer that was there when its call was first polled, before anything was streamed.
+/// An answer before which nothing was streamed.
 pub(crate) struct Answered {
-    answer: Answer,
-    decision: Decision,
+    pub(crate) answer: Answer,
+    pub(crate) decision: Decision,
     /// The session id to repeat in the response.
-    echo: Option<HeaderValue>,
+    pub(crate) echo: Option<HeaderValue>,
 }
 
 impl Answered {
@@ -81,22 +111,20 @@ impl<H: Handler> Shared<H> {
     ) -> impl Future<Output = End> + Send {
         async move {
             let answer = poll_once(&mut posted.call).await;
-            let (is_modern, echo) = match &mut posted.posted {
+            let (is_modern, session) = match &mut posted.posted {
                 PostedIn::Modern { .. } => (true, None),
                 PostedIn::Legacy { echo } => (false, echo.take()),
             };
-            let mut reply = match answer {
+            let mut end = match answer {
                 Poll::Ready(answer) if posted.outlet.stays_whole() => {
-                    return End::Answered(Answered { answer, decision: posted.decision, echo });
+                    End::answered(answer, posted.decision)
                 }
                 // Boxed, so that the many quick calls do not pay for the size of the slow ones.
                 answer if is_modern => Box::pin(self.run_inline(posted, answer)).await,
-                answer => Box::pin(self.run_apart(posted, answer)).await,
+                answer => Box::pin(self.run_attached(posted, answer)).await,
             };
-            if let Some(session) = echo {
-                reply.headers_mut().insert(SESSION, session);
-            }
-            End::Reply(reply)
+            end.in_session(session);
+            end
         }
     }
 
@@ -155,7 +183,11 @@ impl<H: Handler> Shared<H> {
 
 impl Answer {
     fn result(id: &Id, outcome: &Outcome) -> Self {
-        let message = encode::result(id, outcome.as_bytes());
+        Self::whole(encode::result(id, outcome.as_bytes()))
+    }
+
+    /// An answer that is framed already.
+    pub(crate) fn whole(message: Bytes) -> Self {
         Self { status: StatusCode::OK, message, succeeded: true }
     }
 
@@ -216,7 +248,7 @@ pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> P
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Frames an answer that came before anything was streamed. Its headers are put into `headers`.
+/// Frames an answer before which nothing was streamed. Its headers are put into `headers`.
 pub(crate) fn respond(headers: HeaderMap, answer: Answer, decision: Decision) -> Reply {
     if decision == Decision::Sse && answer.status == StatusCode::OK {
         return answer::single_event_in(headers, &answer.message);

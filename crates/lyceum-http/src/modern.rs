@@ -1,24 +1,22 @@
 //! Requests of 2026-07-28: stateless, one POST each, cancelled by hanging up.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Poll;
 
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderName, StatusCode};
 use lyceum_wire::{
     Field, Member, Message, ModernRequest, Refusal, Request, RoutingHeaders, check_modern,
     check_modern_notification,
 };
-use tokio::time::Sleep;
 
 use crate::answer::{self, AnswerBody};
-use crate::call::{Answer, Call, PostedCall, PostedIn, respond};
+use crate::call::{Answer, Call, PostedCall, PostedIn, Slow};
 use crate::context::{Context, Outlet};
 use crate::endpoint::Shared;
 use crate::fields::Line;
 use crate::handler::Handler;
-use crate::outlet::{First, PostOutlet, Stream};
-use crate::pipeline::{Arrival, Next, Reply, plain_error, refused};
+use crate::outlet::{First, PostOutlet};
+use crate::pipeline::{Arrival, End, Next, Reply, plain_error, refused};
 use crate::stream::EventStream;
 use crate::too_many::TooMany;
 
@@ -97,40 +95,29 @@ impl<H: Handler> Shared<H> {
 
     /// Runs a call inside its response: when the client goes away, so does the call. `polled` is
     /// what the first poll brought.
-    pub(crate) async fn run_inline(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
+    pub(crate) async fn run_inline(&self, posted: PostedCall, polled: Poll<Answer>) -> End {
         let PostedCall { id, call, outlet, decision, posted } = posted;
         let _responding = outlet.responding();
-        let step = match polled {
-            Poll::Ready(answer) => Step::answered(answer, &outlet),
+        let (first, rest) = match polled {
+            Poll::Ready(answer) => (outlet.answered(answer), None),
             Poll::Pending => {
-                let call = match self.counted(call, &posted) {
-                    Ok(call) => call,
-                    Err(too_many) => return too_many.reply(Some(&id)),
+                let mut call = match self.counted(call, &posted) {
+                    Ok(call) => Slow::new(call),
+                    Err(too_many) => return End::Reply(too_many.reply(Some(&id))),
                 };
-                let patience = self.limits.keep_alive;
-                let mut inline = Inline {
-                    call: Some(call),
-                    was_polled: true,
-                    outlet: &outlet,
-                    silence: None,
-                    patience,
-                };
-                std::future::poll_fn(|cx| inline.poll(cx)).await
+                (outlet.first(self.limits.keep_alive, |cx| call.poll(cx)).await, call.take())
             }
         };
-        match step {
-            Step::Answered(answer) => respond(HeaderMap::new(), answer, decision),
-            Step::AnsweredOnStream(answer, stream) => {
-                stream.outbox.conclude(answer.message);
-                self.stream_reply(EventStream::new(stream.outbox.resume(), self.limits.keep_alive))
-            }
-            Step::Streaming(call, stream) => {
-                let running = Box::pin(async move { call.await.message });
-                let events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive)
-                    .driving(running, stream.outbox);
-                self.stream_reply(events)
-            }
+        let stream = match first {
+            First::Answered(answer) => return End::answered(answer, decision),
+            First::Streaming(stream) => stream,
+        };
+        let mut events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive);
+        if let Some(call) = rest {
+            let running = Box::pin(async move { call.await.message });
+            events = events.driving(running, stream.outbox);
         }
+        End::Reply(self.stream_reply(events))
     }
 
     /// Counts a call that takes time as its caller's, as long as it runs.
@@ -146,59 +133,5 @@ impl<H: Handler> Shared<H> {
     pub(crate) fn stream_reply(&self, events: EventStream) -> Reply {
         let events = events.holding(self.counters.stream_opened());
         answer::event_stream(AnswerBody::events(events))
-    }
-}
-
-/// A call whose response has not begun.
-struct Inline<'a> {
-    call: Option<Call>,
-    /// The call was polled in this very turn, and needs not be polled again.
-    was_polled: bool,
-    outlet: &'a PostOutlet,
-    /// Set once the call turned out to take time.
-    silence: Option<Pin<Box<Sleep>>>,
-    patience: tokio::time::Duration,
-}
-
-/// How the response begins.
-enum Step {
-    Answered(Answer),
-    AnsweredOnStream(Answer, Stream),
-    Streaming(Call, Stream),
-}
-
-impl Step {
-    fn answered(answer: Answer, outlet: &PostOutlet) -> Self {
-        match outlet.stream() {
-            Some(stream) => Self::AnsweredOnStream(answer, stream),
-            None => Self::Answered(answer),
-        }
-    }
-}
-
-impl Inline<'_> {
-    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Step> {
-        let call = self.call.as_mut().expect("not polled after it was ready");
-        if !std::mem::take(&mut self.was_polled)
-            && let Poll::Ready(answer) = call.as_mut().poll(cx)
-        {
-            return Poll::Ready(Step::answered(answer, self.outlet));
-        }
-        if self.outlet.may_stream() {
-            let patience = self.patience;
-            let silence =
-                self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-            if silence.as_mut().poll(cx).is_ready() {
-                // Nothing to say for a while: a stream can carry keep-alive comments.
-                self.outlet.open();
-            }
-        }
-        match self.outlet.poll_first(cx) {
-            Poll::Ready(First::Stream(stream)) => {
-                let call = self.call.take().expect("checked above");
-                Poll::Ready(Step::Streaming(call, stream))
-            }
-            _ => Poll::Pending,
-        }
     }
 }

@@ -2,14 +2,18 @@
 //! before the result.
 //!
 //! Both eras share it. In the modern era the call runs inside its response and dies with it; in the
-//! legacy era the call runs on a task of its own and its stream can be resumed.
+//! legacy era it outlives its response, and its stream can be resumed.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use lyceum_wire::{Id, RpcError, encode};
+use tokio::time::{Duration, timeout};
 
+use crate::call::Answer;
 use crate::context::{Delivery, Outlet, OutletFuture};
 use crate::dialect::{Decision, Verdict};
 use crate::legacy::Origin;
@@ -36,6 +40,15 @@ struct State {
     waiter: Option<Waker>,
 }
 
+impl State {
+    fn wait(&mut self, cx: &mut TaskContext<'_>) {
+        match &mut self.waiter {
+            Some(waiter) => waiter.clone_from(cx.waker()),
+            None => self.waiter = Some(cx.waker().clone()),
+        }
+    }
+}
+
 /// An open stream, and its number where it can be resumed.
 #[derive(Clone)]
 pub(crate) struct Stream {
@@ -43,11 +56,12 @@ pub(crate) struct Stream {
     pub(crate) number: Option<u64>,
 }
 
-/// What a waiting response learns first.
+/// How a response begins.
 pub(crate) enum First {
-    Answer(Bytes),
-    Stream(Stream),
-    Cancelled,
+    /// With the answer, which is all of it.
+    Answered(Answer),
+    /// With a stream, on which the answer follows.
+    Streaming(Stream),
 }
 
 impl PostOutlet {
@@ -141,20 +155,60 @@ impl PostOutlet {
         wake(&mut state);
     }
 
-    /// What there is to respond with, for a response that waits.
-    pub(crate) fn poll_first(&self, cx: &mut std::task::Context<'_>) -> Poll<First> {
+    /// Drives a call until its response can begin. After `patience` that is a stream, if it may be.
+    pub(crate) async fn first(
+        &self,
+        patience: Duration,
+        mut call: impl FnMut(&mut TaskContext<'_>) -> Poll<Answer>,
+    ) -> First {
+        let mut first = pin!(poll_fn(|cx| match call(cx) {
+            Poll::Ready(answer) => Poll::Ready(self.answered(answer)),
+            Poll::Pending => self.poll_stream(cx).map(First::Streaming),
+        }));
+        if self.may_stream() {
+            if let Ok(first) = timeout(patience, first.as_mut()).await {
+                return first;
+            }
+            // Nothing to say for a while: a stream can carry keep-alive comments.
+            self.open();
+        }
+        first.await
+    }
+
+    /// How the response to a call begins that is over.
+    pub(crate) fn answered(&self, answer: Answer) -> First {
+        match self.stream() {
+            None => First::Answered(answer),
+            Some(stream) => {
+                stream.outbox.conclude(answer.message);
+                First::Streaming(stream)
+            }
+        }
+    }
+
+    /// The stream, once there is one.
+    fn poll_stream(&self, cx: &mut TaskContext<'_>) -> Poll<Stream> {
         let mut state = self.lock();
-        if let Some(stream) = &state.stream {
-            return Poll::Ready(First::Stream(stream.clone()));
+        match &state.stream {
+            Some(stream) => Poll::Ready(stream.clone()),
+            None => {
+                state.wait(cx);
+                Poll::Pending
+            }
         }
-        if let Some(answer) = state.answer.take() {
-            return Poll::Ready(First::Answer(answer));
+    }
+
+    /// What the response was [completed](Self::complete) with; `None` if nothing ever will be.
+    pub(crate) fn poll_answer(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
+        let mut state = self.lock();
+        match state.answer.take() {
+            Some(answer) => Poll::Ready(Some(answer)),
+            None if state.finished && state.stream.is_none() => Poll::Ready(None),
+            None => {
+                state.wait(cx);
+                Poll::Pending
+            }
         }
-        if state.finished {
-            return Poll::Ready(First::Cancelled);
-        }
-        state.waiter = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -17,7 +17,7 @@ use crate::accept::Acceptance;
 use crate::answer::{self, AnswerBody};
 use crate::authenticate::Unauthorized;
 use crate::body::{self, BodyError};
-use crate::call::{Answered, PostedCall};
+use crate::call::{Answer, Answered, PostedCall};
 use crate::context::Principal;
 use crate::cors;
 use crate::dialect::{ContentTypeRule, Decision, Verdict, decide_post};
@@ -59,8 +59,31 @@ pub(crate) enum Next {
 /// How a request's walk ended.
 pub(crate) enum End {
     Reply(Reply),
-    /// With an answer that was there at once and is yet to be framed: the common case.
+    /// With an answer before which nothing was streamed, yet to be framed: the common case.
     Answered(Answered),
+}
+
+impl End {
+    pub(crate) fn answered(answer: Answer, decision: Decision) -> Self {
+        Self::Answered(Answered { answer, decision, echo: None })
+    }
+
+    /// The response. Its headers may be put into the map of its request's.
+    pub(crate) fn into_reply(self, headers: &mut HeaderMap) -> Reply {
+        match self {
+            Self::Reply(reply) => reply,
+            Self::Answered(answered) => answered.reply(recycled(headers)),
+        }
+    }
+
+    /// Names the session in the response, if there is one.
+    pub(crate) fn in_session(&mut self, id: Option<HeaderValue>) {
+        match (self, id) {
+            (Self::Reply(reply), Some(id)) => drop(reply.headers_mut().insert(SESSION, id)),
+            (Self::Reply(_), None) => {}
+            (Self::Answered(answered), id) => answered.echo = id,
+        }
+    }
 }
 
 /// How the answer came about, for the log and the `Lyceum-Decision` header.
@@ -95,10 +118,7 @@ impl<H: Handler> Shared<H> {
             };
             let request_id = request_id_or_next(fields.first(Known::RequestId));
             let origin = admitted.ok().flatten().cloned();
-            let mut reply = match end {
-                End::Reply(reply) => reply,
-                End::Answered(answered) => answered.reply(recycled(&mut head.headers)),
-            };
+            let mut reply = end.into_reply(&mut head.headers);
             if let Some(origin) = &origin {
                 cors::answer_headers(origin, reply.headers_mut());
             }

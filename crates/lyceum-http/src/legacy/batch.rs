@@ -1,13 +1,16 @@
 //! Batches, which only 2025-03-26 has: several messages in one POST, answered together.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Context as TaskContext;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use lyceum_wire::{Message, ParseError, Request, RpcError, batch_allowed, encode};
 
+use super::attached::cancelled;
 use super::origin::Origin;
 use crate::answer;
+use crate::call::Answer;
 use crate::context::Principal;
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
@@ -75,7 +78,15 @@ impl<H: Handler> Shared<H> {
         let outlet = self.outlet(verdict, origin.clone());
         let _responding = outlet.responding();
         self.start_all(requests, answers, &origin, principal, &outlet, verdict.decision);
-        self.await_first(&id, origin.revision, &outlet, verdict.decision).await
+        let gathered = |cx: &mut TaskContext<'_>| {
+            outlet.poll_answer(cx).map(|answers| match answers {
+                Some(message) => Answer::whole(message),
+                None => cancelled(&id),
+            })
+        };
+        let first = outlet.first(self.limits.keep_alive, gathered).await;
+        let end = self.begin(first, origin.revision, &outlet, verdict.decision);
+        end.into_reply(&mut HeaderMap::new())
     }
 
     /// Starts every request of a batch; the answers gather in `outlet`.

@@ -4,6 +4,7 @@
 //! Nothing outside this folder knows more of them than [`Session`] and the entry points in
 //! `pipeline.rs`; the folder can go when the revisions do.
 
+mod attached;
 mod batch;
 mod hand_over;
 mod http_sse;

@@ -1,17 +1,16 @@
 //! Messages of a legacy client after its handshake, in a session or outside any.
 //!
-//! A disconnect is not a cancellation here: a call that does not answer at once moves to a task of
-//! its own and outlives its connection.
+//! A disconnect is not a cancellation here: a call outlives its connection (`attached.rs`).
 
 use std::sync::Arc;
 use std::task::Poll;
 
 use http::{HeaderValue, StatusCode};
 use lyceum_wire::{
-    ClientCapabilities, ErrorCode, Id, LogLevel, Member, Message, Notification, Request, Response,
-    Revision, RpcError, encode,
+    ClientCapabilities, Id, LogLevel, Member, Message, Notification, Request, Response, Revision,
 };
 
+use super::attached::Attached;
 use super::origin::Origin;
 use super::session::Session;
 use super::token::SessionToken;
@@ -23,13 +22,10 @@ use crate::endpoint::Shared;
 use crate::fields::{Fields, Known, Line};
 use crate::handler::Handler;
 use crate::outlet::{First, PostOutlet};
-use crate::pipeline::{Arrival, Next, Reply, SESSION, plain_error};
+use crate::pipeline::{Arrival, End, Next, Reply, SESSION, plain_error};
 use crate::sse::{self, Event};
 use crate::stream::{EventStream, event_id};
 use crate::too_many::TooMany;
-
-/// The code of the error that ends a cancelled call, where the client still waits for one.
-const CANCELLED: ErrorCode = ErrorCode(-32800);
 
 const LEGACY_HAS_ORIGIN: &str = "legacy outlets are made with an origin";
 
@@ -137,64 +133,44 @@ impl<H: Handler> Shared<H> {
         Ok(Next::Call(PostedCall { id, call, outlet, decision: verdict.decision, posted }))
     }
 
-    /// Runs a call that takes time on a task of its own, which outlives the connection. `polled` is
-    /// what the first poll brought.
-    pub(crate) async fn run_apart(&self, posted: PostedCall, polled: Poll<Answer>) -> Reply {
+    /// Runs a call that takes time. `polled` is what the first poll brought.
+    pub(crate) async fn run_attached(&self, posted: PostedCall, polled: Poll<Answer>) -> End {
         let PostedCall { id, call, outlet, decision, .. } = posted;
         let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let _responding = outlet.responding();
-        match polled {
-            Poll::Ready(answer) => outlet.complete(answer.message),
-            Poll::Pending => {
-                let finishes = Finishes(Arc::clone(&outlet));
-                match origin.admit(Some(id.clone())) {
-                    Ok(running) => running.spawn(async move {
-                        let (finishes, answer) = (finishes, call.await);
-                        finishes.0.complete(answer.message);
-                    }),
-                    Err(too_many) => return too_many.reply(Some(&id)),
+        let first = match polled {
+            Poll::Ready(answer) => outlet.answered(answer),
+            Poll::Pending => match origin.admit(Some(id.clone())) {
+                Ok(running) => {
+                    let mut call = Attached::new(id, call, running, &outlet);
+                    outlet.first(self.limits.keep_alive, |cx| call.poll(cx)).await
                 }
-            }
-        }
-        self.await_first(&id, origin.revision, &outlet, decision).await
+                Err(too_many) => return End::Reply(too_many.reply(Some(&id))),
+            },
+        };
+        self.begin(first, origin.revision, &outlet, decision)
     }
 
-    /// Waits for the answer, or for the first thing that must be streamed before it.
-    pub(super) async fn await_first(
+    /// The response that begins so.
+    pub(super) fn begin(
         &self,
-        id: &Id,
+        first: First,
         revision: Revision,
         outlet: &PostOutlet,
         decision: Decision,
-    ) -> Reply {
-        let first = std::future::poll_fn(|cx| outlet.poll_first(cx));
-        let first = if outlet.may_stream() {
-            match tokio::time::timeout(self.limits.keep_alive, first).await {
-                Ok(first) => first,
-                // Nothing to say for a while: a stream can carry keep-alive comments.
-                Err(_) => outlet.open().map_or(First::Cancelled, First::Stream),
-            }
-        } else {
-            first.await
+    ) -> End {
+        let stream = match first {
+            First::Answered(answer) => return End::answered(answer, decision),
+            First::Streaming(stream) => stream,
         };
-        match first {
-            First::Answer(message) if decision == Decision::Sse => answer::single_event(&message),
-            First::Answer(message) => answer::json(StatusCode::OK, message),
-            First::Cancelled => {
-                let error = RpcError::new(CANCELLED, "the client cancelled this request");
-                answer::json(StatusCode::OK, encode::error(Some(id), &error))
-            }
-            First::Stream(stream) => {
-                let mut events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive);
-                if let Some(number) = stream.number {
-                    events = self.resumable(events, number, 0, revision);
-                }
-                if outlet.is_released() {
-                    stream.outbox.detach();
-                }
-                self.stream_reply(events)
-            }
+        let mut events = EventStream::new(stream.outbox.resume(), self.limits.keep_alive);
+        if let Some(number) = stream.number {
+            events = self.resumable(events, number, 0, revision);
         }
+        if outlet.is_released() {
+            stream.outbox.detach();
+        }
+        End::Reply(self.stream_reply(events))
     }
 
     /// Numbers a stream's events, and primes it for clients that know how to come back.
@@ -291,15 +267,6 @@ impl<H: Handler> Shared<H> {
             session.answer(&response.id, response.outcome);
         }
         answer::empty(StatusCode::ACCEPTED)
-    }
-}
-
-/// Ends an outlet when its call is over, however it ended.
-struct Finishes(Arc<PostOutlet>);
-
-impl Drop for Finishes {
-    fn drop(&mut self) {
-        self.0.finish();
     }
 }
 

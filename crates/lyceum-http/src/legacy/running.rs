@@ -1,10 +1,13 @@
-//! A legacy call on a task of its own: counted, cancellable by its id, forgotten when it ends. So is
-//! a notification that takes its handler time, though it has no id to be cancelled by.
+//! A legacy call that takes time: counted, cancellable by its id, forgotten when it ends. So is a
+//! notification that takes its handler time, though it has no id to be cancelled by.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use lyceum_wire::Id;
+use tokio::sync::oneshot;
 
 use super::registry::Sessions;
 use super::session::Session;
@@ -15,8 +18,15 @@ use crate::too_many::{Held, TooMany};
 pub(crate) struct RunningCall {
     sessions: Arc<Sessions>,
     _held: Option<Held>,
-    /// The session the call belongs to, and the call's number there.
-    place: Option<(Arc<Session>, u64)>,
+    place: Option<Place>,
+}
+
+/// Where a call is among those of its session.
+struct Place {
+    session: Arc<Session>,
+    number: u64,
+    /// Ends when the session stops the call.
+    stopped: oneshot::Receiver<()>,
 }
 
 impl RunningCall {
@@ -32,30 +42,38 @@ impl RunningCall {
         sessions.begin_call()?;
         let mut running = Self { sessions: Arc::clone(sessions), _held: held, place: None };
         if let Some(session) = session {
-            let number = session.call_announced(id, sessions.limits.calls_per_session)?;
-            running.place = Some((session, number));
+            let (stop, stopped) = oneshot::channel();
+            let number = session.call_started(id, stop, sessions.limits.calls_per_session)?;
+            running.place = Some(Place { session, number, stopped });
         }
         Ok(running)
     }
 
-    /// Runs the call.
-    pub(crate) fn spawn(self, call: impl Future<Output = ()> + Send + 'static) {
-        let place = self.place.clone();
-        let task = tokio::spawn(async move {
-            let _running = self;
-            call.await;
-        });
-        if let Some((session, number)) = place {
-            session.call_started(number, task.abort_handle());
+    /// Whether the call was stopped.
+    pub(super) fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.place {
+            Some(place) => Pin::new(&mut place.stopped).poll(cx).map(drop),
+            None => Poll::Pending,
         }
+    }
+
+    /// Runs the call on a task of its own.
+    pub(crate) fn spawn(mut self, call: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = poll_fn(|cx| self.poll_stopped(cx)) => {}
+                () = call => {}
+            }
+        });
     }
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
         self.sessions.end_call();
-        if let Some((session, number)) = &self.place {
-            session.call_ended(*number);
+        if let Some(place) = &self.place {
+            place.session.call_ended(place.number);
         }
     }
 }

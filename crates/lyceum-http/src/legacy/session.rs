@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use lyceum_wire::{ClientCapabilities, ErrorCode, Id, LogLevel, Revision, RpcError};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, timeout};
 
 use crate::context::Delivery;
@@ -48,12 +47,13 @@ struct State {
     touched: Instant,
 }
 
-/// A call and how to stop it, once it runs. Clients that give two calls the same id get two.
+/// A call under way. Clients that give two calls the same id get two.
 #[derive(Debug)]
 struct RunningCall {
     /// `None` for a notification.
     id: Option<Id>,
-    task: Option<AbortHandle>,
+    /// Dropping it stops the call.
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl State {
@@ -213,24 +213,22 @@ impl Session {
         question.is_some_and(|sender| sender.send(reply).is_ok())
     }
 
-    /// Makes room for a call that is about to start, so that it can be cancelled by its id, unless
-    /// `limit` of them are running. Returns the call's number.
-    pub(super) fn call_announced(&self, id: Option<Id>, limit: usize) -> Result<u64, TooMany> {
+    /// Makes room for a call, so that it can be cancelled by its id, unless `limit` of them are
+    /// running. It is stopped by dropping `stop`. Returns the call's number.
+    pub(super) fn call_started(
+        &self,
+        id: Option<Id>,
+        stop: oneshot::Sender<()>,
+        limit: usize,
+    ) -> Result<u64, TooMany> {
         let mut state = self.lock();
         if state.calls.len() >= limit {
             return Err(TooMany::CallsOfSession);
         }
         state.last_call += 1;
         let number = state.last_call;
-        state.calls.insert(number, RunningCall { id, task: None });
+        state.calls.insert(number, RunningCall { id, stop: Some(stop) });
         Ok(number)
-    }
-
-    /// Says how to stop an announced call, unless it ended already.
-    pub(super) fn call_started(&self, number: u64, task: AbortHandle) {
-        if let Some(call) = self.lock().calls.get_mut(&number) {
-            call.task = Some(task);
-        }
     }
 
     /// Forgets a call that ended.
@@ -255,9 +253,9 @@ impl Session {
 
     /// Stops a running call, as asked by `notifications/cancelled`.
     pub fn cancel(&self, id: &Id) {
-        let state = self.lock();
-        let calls = state.calls.values().filter(|call| call.id.as_ref() == Some(id));
-        calls.filter_map(|call| call.task.as_ref()).for_each(AbortHandle::abort);
+        let mut state = self.lock();
+        let calls = state.calls.values_mut().filter(|call| call.id.as_ref() == Some(id));
+        calls.for_each(|call| call.stop = None);
     }
 
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
@@ -288,9 +286,7 @@ impl Session {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.questions.clear();
-        for task in state.calls.drain().filter_map(|(_, call)| call.task) {
-            task.abort();
-        }
+        state.calls.clear();
         for (_, stream) in state.streams.drain() {
             stream.finish();
         }

@@ -322,6 +322,24 @@ async fn running_calls_of_a_session_are_bounded() {
 }
 
 #[tokio::test]
+async fn call_whose_client_hung_up_goes_on_and_can_still_be_cancelled() {
+    let lab = Lab::new();
+    let session = lab.session("2025-11-25").await;
+    let waiting = tokio::spawn({
+        let (lab, hang) = (lab.clone(), call(&session, 1, "hang", json!({})));
+        async move { lab.send(&hang).await }
+    });
+    lab.fixture.until_running(1).await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    tokio::task::yield_now().await;
+    assert_eq!(lab.fixture.running(), 1);
+    let cancel = crate::lab::notification("notifications/cancelled", json!({"requestId": 1}));
+    lab.send(&cancel.header("mcp-session-id", &session)).await;
+    lab.fixture.until_running(0).await;
+}
+
+#[tokio::test]
 async fn running_calls_of_all_legacy_clients_are_bounded() {
     let limits = Limits { calls: 3, ..Limits::default() };
     let lab = Lab::with(|endpoint| endpoint.limits(limits));
