@@ -1,30 +1,30 @@
 //! Keeps an HTTP/1.1 connection from waking itself for nothing.
 //!
-//! hyper hands a body over through a channel, both ends of which belong to the connection's task.
-//! Taking a piece out wakes that task to send the next; and since a body's last piece does so too, each
-//! request would have its connection polled once more than needed. The waker made here lets go of that
-//! one wake. It is told from all others by where it comes from: this thread, within the poll of a body.
+//! hyper hands a body over through a channel. Taking a piece out wakes the connection's task to send the
+//! next; and since a body's last piece does so too, each message would have its connection polled once
+//! more than needed. The waker made here lets go of that one wake. It is told from all others by where
+//! it comes from: this thread, within the poll of a body.
 
 use std::cell::Cell;
-use std::task::Context;
-#[cfg(feature = "server")]
-use std::{
-    sync::Arc,
-    task::{Wake, Waker},
-};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use http_body::{Body, Frame};
 
 thread_local! {
     /// What becomes of wakes on this thread.
     static WAKES: Cell<Wakes> = const { Cell::new(Wakes::Pass) };
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Default)]
 enum Wakes {
+    #[default]
     Pass,
-    /// They are noted instead.
+    /// The next is kept.
     Held,
-    /// One was noted.
-    Noted,
+    /// This one was; others pass.
+    Kept(Arc<Absorbing>),
 }
 
 /// Lets wakes pass again, however a poll ends.
@@ -32,36 +32,47 @@ struct Release;
 
 impl Drop for Release {
     fn drop(&mut self) {
-        WAKES.set(Wakes::Pass);
+        WAKES.take();
     }
 }
 
-/// Polls a body with `poll`, which also says whether the body is at its end. If it is, a wake that came
-/// of this poll is let go.
-pub(crate) fn absorbing<T>(
-    cx: &mut Context<'_>,
-    poll: impl FnOnce(&mut Context<'_>) -> (T, bool),
-) -> T {
+type Polled<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
+
+/// Polls a body. If that brings it to its end, a wake that came of it is let go.
+pub(crate) fn poll_frame<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Polled<B> {
+    absorbing(|| {
+        let frame = body.as_mut().poll_frame(cx);
+        let ended = frame.is_ready() && body.is_end_stream();
+        (frame, ended)
+    })
+}
+
+/// Lets go of a wake within `poll`, which also says whether a body is at its end, if it is.
+fn absorbing<T>(poll: impl FnOnce() -> (T, bool)) -> T {
     WAKES.set(Wakes::Held);
     let release = Release;
-    let (polled, ended) = poll(cx);
-    let woken = WAKES.get() == Wakes::Noted;
+    let (polled, ended) = poll();
+    let kept = WAKES.take();
     drop(release);
-    if woken && !ended {
-        cx.waker().wake_by_ref();
+    if let Wakes::Kept(waker) = kept
+        && !ended
+    {
+        waker.0.wake_by_ref();
     }
     polled
 }
 
 /// Makes the waker that a connection is polled with.
-#[cfg(feature = "server")]
 #[derive(Debug, Default)]
 pub(crate) struct Absorber {
     /// The task's own waker, and what was made of it.
     made: Option<(Waker, Waker)>,
 }
 
-#[cfg(feature = "server")]
+#[cfg_attr(
+    not(any(feature = "server", feature = "client")),
+    expect(dead_code, reason = "whoever brings connections of their own does without")
+)]
 impl Absorber {
     /// What to poll with in the place of `task`.
     pub(crate) fn waker(&mut self, task: &Waker) -> &Waker {
@@ -72,20 +83,17 @@ impl Absorber {
     }
 }
 
-#[cfg(feature = "server")]
 struct Absorbing(Waker);
 
-#[cfg(feature = "server")]
 impl Wake for Absorbing {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        match WAKES.get() {
-            Wakes::Pass => self.0.wake_by_ref(),
-            Wakes::Held | Wakes::Noted => WAKES.set(Wakes::Noted),
+        // A thread that ends has nothing to hold.
+        match WAKES.try_with(Cell::take).unwrap_or_default() {
+            Wakes::Held => return WAKES.set(Wakes::Kept(self)),
+            Wakes::Kept(other) => WAKES.set(Wakes::Kept(other)),
+            Wakes::Pass => {}
         }
+        self.0.wake_by_ref();
     }
 }
 
@@ -110,7 +118,7 @@ mod tests {
         let counter = Arc::new(Counter::default());
         let mut absorber = Absorber::default();
         let waker = absorber.waker(&Arc::clone(&counter).into()).clone();
-        absorbing(&mut Context::from_waker(&waker), |cx| (during(cx.waker()), ended));
+        absorbing(|| (during(&waker), ended));
         assert_eq!(counter.0.load(Ordering::SeqCst), n_wakes);
         waker.wake();
         assert_eq!(counter.0.load(Ordering::SeqCst), n_wakes + 1, "later wakes pass");
@@ -136,7 +144,7 @@ mod tests {
         let mut absorber = Absorber::default();
         let waker = absorber.waker(&Arc::clone(&counter).into()).clone();
         let panics = std::panic::AssertUnwindSafe(|| {
-            absorbing(&mut Context::from_waker(&waker), |_| -> ((), bool) { panic!("on purpose") });
+            absorbing(|| -> ((), bool) { panic!("on purpose") });
         });
         assert!(std::panic::catch_unwind(panics).is_err());
         waker.wake_by_ref();

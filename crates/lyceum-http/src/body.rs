@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body::Body;
 use tokio::time::{Instant, timeout_at};
 
-use crate::absorb::absorbing;
+use crate::absorb;
 use crate::limits::Limits;
 
 /// Why a body was not read to its end.
@@ -98,12 +98,7 @@ where
     B: Body<Data = Bytes>,
 {
     loop {
-        let polled = absorbing(cx, |cx| {
-            let polled = body.as_mut().poll_frame(cx);
-            let ended = polled.is_ready() && body.is_end_stream();
-            (polled, ended)
-        });
-        match ready!(polled) {
+        match ready!(absorb::poll_frame(body.as_mut(), cx)) {
             None => return Poll::Ready(Ok(None)),
             Some(Err(_)) => return Poll::Ready(Err(BodyError::Broken)),
             Some(Ok(frame)) => {

@@ -4,7 +4,8 @@
 //! a call a fifth cheaper than with a general pool. No TLS, no proxies: for those there is
 //! [`Exchange::over`](super::exchange::Exchange::over).
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use tower_service::Service;
 
 use super::error::ClientError;
 use super::exchange::RequestBody;
+use crate::absorb::{self, Absorber};
 
 /// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
 /// crosses with the hang-up is lost.
@@ -113,7 +115,12 @@ impl Plain {
         let (sender, connection) =
             shaken.map_err(|error| ClientError::Unreachable(error.into()))?;
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let (mut connection, mut absorber) = (pin!(connection), Absorber::default());
+            let driven = poll_fn(|cx| {
+                let waker = absorber.waker(cx.waker());
+                connection.as_mut().poll(&mut Context::from_waker(waker))
+            });
+            if let Err(error) = driven.await {
                 // Whoever waits for an answer is told.
                 tracing::debug!(%error, "a connection broke");
             }
@@ -192,7 +199,7 @@ impl Body for Kept {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let frame = ready!(absorb::poll_frame(Pin::new(&mut self.body), cx));
         self.ended = frame.is_none();
         Poll::Ready(frame)
     }
