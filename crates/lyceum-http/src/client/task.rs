@@ -13,6 +13,10 @@ impl Task {
         Task(tokio::spawn(work))
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
     pub(crate) fn stop(&self) {
         self.0.abort();
     }

@@ -1,5 +1,6 @@
 //! [`Streamable`]: a session over Streamable HTTP (2025-03-26 to 2025-11-25).
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::client::call::Call;
 use crate::client::error::ClientError;
 use crate::client::life::{End, Life};
 use crate::client::mailbox::Keeping;
-use crate::client::pending::Pending;
+use crate::client::pending::{Pending, Place};
 use crate::client::post::{CancelOnDrop, Post};
 use crate::client::progress::Progress;
 use crate::client::remote::Remote;
@@ -105,18 +106,32 @@ impl Streamable {
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Bytes, Failure> {
         let id = call.core.next_id();
         let body = call.legacy_body(&id);
-        let place = self.pending.enter(&id, call, Keeping::Calls)?;
-        let Some(elsewhere) = place else { return Err(Failure::Gone) };
+        let elsewhere = self.elsewhere(call, &id)?;
         let mut cancel = CancelOnDrop::new(Post::Link(Arc::clone(&self.link)), &id);
-        let ended = tokio::select! {
-            biased;
-            ended = self.exchange(call, &id, body) => ended,
-            Some(response) = elsewhere.wait(call, &id) => Ok(result_of(&response)?),
+        let mut exchange = pin!(self.exchange(call, &id, body));
+        let ended = match elsewhere {
+            None => exchange.await,
+            Some(elsewhere) => tokio::select! {
+                biased;
+                ended = &mut exchange => ended,
+                Some(response) = elsewhere.wait(call, &id) => Ok(result_of(&response)?),
+            },
         };
         if ended.as_ref().err().is_none_or(Failure::is_final) {
             cancel.disarm();
         }
         ended
+    }
+
+    /// A place for what may come to a call on the standing stream, if there is one.
+    fn elsewhere(&self, call: &Call<'_>, id: &Id) -> Result<Option<Place>, Failure> {
+        if self.standing.as_ref().is_none_or(Task::is_over) {
+            return Ok(None);
+        }
+        match self.pending.enter(id, call, Keeping::Calls)? {
+            None => Err(Failure::Gone),
+            place => Ok(place),
+        }
     }
 
     /// Opens the standing stream and waits until the server has taken notice, if it does so soon:
