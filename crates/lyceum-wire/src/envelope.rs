@@ -14,6 +14,8 @@ use crate::text::{Text, resembles, unescape};
 
 /// The names JSON-RPC gives to the members of a message.
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+/// The method that is called most; its text needs no share of the body.
+const CALL: &str = "tools/call";
 
 /// What a member of a message is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -175,6 +177,9 @@ pub(crate) fn parse_one(envelope: &Envelope, body: &Bytes) -> Result<Message, Pa
 }
 
 fn method_text(method: Str, body: &Bytes) -> Text {
+    if body[method.span.range()] == *CALL.as_bytes() {
+        return Text::from_static(CALL);
+    }
     if !method.escaped {
         return Text::from_checked(body.slice(method.span.range()));
     }

@@ -7,36 +7,67 @@ use std::ops::Deref;
 use bytes::Bytes;
 
 /// A string from a message: a slice of the body when it had no escapes, its own bytes otherwise.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Text(Bytes);
+#[derive(Clone)]
+pub struct Text(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    /// Costs nothing to share, nor to read.
+    Static(&'static str),
+    /// UTF-8.
+    Shared(Bytes),
+}
 
 impl Text {
     /// A text known at compile time; never allocates.
     pub const fn from_static(text: &'static str) -> Text {
-        Text(Bytes::from_static(text.as_bytes()))
+        Text(Repr::Static(text))
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        // Every constructor takes valid UTF-8, so the default is never used.
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        match &self.0 {
+            Repr::Static(text) => text,
+            // Every constructor takes valid UTF-8, so the default is never used.
+            Repr::Shared(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        }
     }
 
     /// The text's bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Repr::Static(text) => text.as_bytes(),
+            Repr::Shared(bytes) => bytes,
+        }
     }
 
     /// The text's bytes, shared.
     pub fn into_bytes(self) -> Bytes {
-        self.0
+        match self.0 {
+            Repr::Static(text) => Bytes::from_static(text.as_bytes()),
+            Repr::Shared(bytes) => bytes,
+        }
     }
 
     /// `raw` is the inside of a string token the scanner accepted, unescaped already.
     pub(crate) fn from_checked(raw: Bytes) -> Text {
-        Text(raw)
+        Text(Repr::Shared(raw))
     }
 }
+
+impl Default for Text {
+    fn default() -> Text {
+        Text::from_static("")
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Text {}
 
 impl Deref for Text {
     type Target = str;
@@ -54,25 +85,25 @@ impl AsRef<str> for Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Text {
-        Text(Bytes::from(text))
+        Text(Repr::Shared(Bytes::from(text)))
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Text {
-        Text(Bytes::copy_from_slice(text.as_bytes()))
+        Text(Repr::Shared(Bytes::copy_from_slice(text.as_bytes())))
     }
 }
 
 impl PartialEq<str> for Text {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other.as_bytes()
+        self.as_bytes() == other.as_bytes()
     }
 }
 
 impl PartialEq<&str> for Text {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == other.as_bytes()
+        self.as_bytes() == other.as_bytes()
     }
 }
 
