@@ -167,7 +167,9 @@ impl<'a> Relay<'a> {
                 Err(unavailable) => return self.failed(unavailable.to_string(), request, cx),
             };
             trace.connected += elapsed(connecting);
-            trace.revision = connection.peer.revision().as_str();
+            if connecting.is_some() {
+                trace.revision = connection.peer.revision().as_str();
+            }
             let ended = self.attempt(&connection, &state, request, cx).await;
             upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
             let Failure(error) = match ended {
@@ -367,16 +369,15 @@ impl<'a> Relay<'a> {
             Subject::Tool(tool) => Tasking::of(tool, request, cx, connection.era)?,
             _ => Tasking::Plain,
         };
-        let mut dropped = vec!["requestState"];
-        if !matches!(state, State::Passed(_))
-            && (cx.era() != connection.era || *state == State::Again)
-        {
-            dropped.push("inputResponses");
-        }
-        if cx.era() != connection.era {
-            dropped.push("task");
-        }
-        let mut params = params::passed_on(raw, &self.subject.passing(), &dropped)?;
+        let bridged = cx.era() != connection.era;
+        let passed = matches!(state, State::Passed(_));
+        let dropped = |name: &str| match name {
+            "requestState" => true,
+            "inputResponses" => !passed && (bridged || *state == State::Again),
+            "task" => bridged,
+            _ => false,
+        };
+        let mut params = params::passed_on(raw, &self.subject.passing(), dropped)?;
         if let State::Passed(state) = state {
             params.text("requestState", state);
         }

@@ -108,8 +108,9 @@ impl HeldCall {
                     Some(ask) => self.put(ask),
                     None => return Step::Ended(self.running.ended().await),
                 },
-                // Questions that are asked together arrive one by one.
-                () = sleep(GATHER), if gathering => return Step::Asked,
+                // Questions that are asked together arrive one by one. In a block, because a timer
+                // would be made even where none is waited for.
+                () = async { sleep(GATHER).await }, if gathering => return Step::Asked,
             }
         }
     }

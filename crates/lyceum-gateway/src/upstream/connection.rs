@@ -29,6 +29,7 @@ pub(crate) struct Connection {
     n_held: AtomicUsize,
     /// A call found it broken, and nobody has looked yet.
     is_suspect: AtomicBool,
+    /// When the last call ended. Calls end under its lock, so it is never behind `n_calls`.
     used: Mutex<Instant>,
     /// The most talkative level a legacy upstream was asked for.
     level: tokio::sync::Mutex<Option<LogLevel>>,
@@ -94,10 +95,11 @@ impl Connection {
 
     /// For how long nobody has used it.
     pub(crate) fn idle(&self) -> Duration {
-        if self.n_calls.load(Ordering::Relaxed) > 0 {
-            return Duration::ZERO;
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.n_calls.load(Ordering::Relaxed) {
+            0 => used.elapsed(),
+            _ => Duration::ZERO,
         }
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     pub(crate) fn age(&self) -> Duration {
@@ -158,7 +160,9 @@ impl Drop for Holding {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.0.n_calls.fetch_sub(1, Ordering::Relaxed);
+        let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.0.n_calls.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *used = Instant::now();
+        }
     }
 }
