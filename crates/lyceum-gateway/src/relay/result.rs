@@ -1,5 +1,7 @@
 //! Results on their way back: in the shape of the client's era, with the client's URIs.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use lyceum_wire::{Era, Object, Writer, elements, encode};
 
@@ -106,11 +108,10 @@ fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
 }
 
 /// An array of contents, content blocks or messages, with public URIs where there are any.
-fn with_public_uris(name: &str, raw: &str, uris: UriPrefix<'_>) -> Vec<u8> {
-    if !raw.contains("\"uri\"") {
-        return raw.as_bytes().to_vec();
-    }
-    let Some(items) = elements(raw) else { return raw.as_bytes().to_vec() };
+fn with_public_uris<'r>(name: &str, raw: &'r str, uris: UriPrefix<'_>) -> Cow<'r, [u8]> {
+    // Most have none, and looking is cheaper than reading.
+    let items = if raw.contains("\"uri\"") { elements(raw) } else { None };
+    let Some(items) = items else { return Cow::Borrowed(raw.as_bytes()) };
     let mut out = vec![b'['];
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -128,7 +129,7 @@ fn with_public_uris(name: &str, raw: &str, uris: UriPrefix<'_>) -> Vec<u8> {
         }
     }
     out.push(b']');
-    out
+    Cow::Owned(out)
 }
 
 /// A content block: links and embedded resources have URIs, others do not.
