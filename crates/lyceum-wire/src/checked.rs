@@ -10,12 +10,40 @@ use crate::text::unescape;
 /// Members for which room is made at first: most objects have no more.
 const FEW: usize = 8;
 
+/// Names and values; a name is a copy only if it has escapes.
+pub(crate) type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
+
 /// The members of an object, in their order; none if this is no object.
-pub(crate) fn members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
+pub(crate) fn members(text: &str) -> Members<'_> {
+    let start = after_space(text.as_bytes(), 0);
+    members_at(text, start, |_, at| value_end(text.as_bytes(), at)).0
+}
+
+/// The same, and the members of the object that is the member `inner`, in one pass.
+pub(crate) fn members_with<'a>(text: &'a str, inner: &str) -> (Members<'a>, Members<'a>) {
     let bytes = text.as_bytes();
-    let mut at = after_space(bytes, 0);
+    let mut inside = Vec::new();
+    let (members, _) = members_at(text, after_space(bytes, 0), |name, at| {
+        if name != inner || bytes.get(at) != Some(&b'{') {
+            return value_end(bytes, at);
+        }
+        let end;
+        (inside, end) = members_at(text, at, |_, at| value_end(bytes, at));
+        end
+    });
+    (members, inside)
+}
+
+/// The members of the object that starts here, and where it ends. `value_end` says where the value of
+/// a member ends.
+fn members_at<'a>(
+    text: &'a str,
+    mut at: usize,
+    mut value_end: impl FnMut(&str, usize) -> usize,
+) -> (Members<'a>, usize) {
+    let bytes = text.as_bytes();
     if bytes.get(at) != Some(&b'{') {
-        return Vec::new();
+        return (Vec::new(), at);
     }
     let mut members = Vec::with_capacity(FEW);
     at = after_space(bytes, at + 1);
@@ -25,11 +53,15 @@ pub(crate) fn members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
         let name = if is_escaped { Cow::Owned(unescape(name)) } else { Cow::Borrowed(name) };
         // A colon comes after the name, a comma or the end after the value.
         let start = after_space(bytes, after_space(bytes, name_end) + 1);
-        let end = value_end(bytes, start);
+        let end = value_end(&name, start);
         members.push((name, text.get(start..end).unwrap_or_default()));
-        at = after_space(bytes, after_space(bytes, end) + 1);
+        at = after_space(bytes, end);
+        if bytes.get(at) != Some(&b',') {
+            break;
+        }
+        at = after_space(bytes, at + 1);
     }
-    members
+    (members, at + 1)
 }
 
 fn after_space(bytes: &[u8], mut at: usize) -> usize {
@@ -93,6 +125,10 @@ mod tests {
         let parsed = Object::parse(raw.as_bytes()).unwrap();
         let parsed: Vec<_> = parsed.into_iter().collect();
         assert_eq!(members(raw), parsed, "{raw}");
+        for (name, value) in &parsed {
+            let inside = if value.starts_with('{') { members(value) } else { Vec::new() };
+            assert_eq!(members_with(raw, name), (members(raw), inside), "{raw}");
+        }
     }
 
     #[test]
@@ -121,6 +157,8 @@ mod tests {
                 let Some((start, end)) = good.split_at_checked(at) else { continue };
                 members(&format!("{start}{junk}{end}"));
                 members(&format!("{start}{junk}"));
+                members_with(&format!("{start}{junk}{end}"), "a");
+                members_with(&format!("{start}{junk}"), "a");
             }
         }
         for other in ["", "[]", "1", "\"a\"", "{\"", "{\"a\"", "{\"a\\"] {

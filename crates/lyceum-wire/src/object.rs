@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::checked;
+use crate::checked::{self, Members};
 use crate::encode::write_str;
 use crate::scan::{Malformed, Scan, Scanner};
 use crate::text::token_text;
@@ -19,9 +19,6 @@ const FEW: usize = 8;
 /// The members of an object, values as raw JSON.
 #[derive(Debug, Default)]
 pub struct Object<'a>(Members<'a>);
-
-/// Names and values; a name is a copy only if it has escapes.
-type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 impl<'a> Object<'a> {
     /// Reads an object; no bytes at all count as an empty one.
@@ -47,6 +44,13 @@ impl<'a> Object<'a> {
     /// [`parse`](Self::parse), because nothing is checked again.
     pub fn of_checked(raw: &'a [u8]) -> Object<'a> {
         Object(checked::members(std::str::from_utf8(raw).unwrap_or_default()))
+    }
+
+    /// [`of_checked`](Self::of_checked), and the same of the member `inner`, in one pass.
+    pub fn of_checked_with(raw: &'a [u8], inner: &str) -> (Object<'a>, Object<'a>) {
+        let text = std::str::from_utf8(raw).unwrap_or_default();
+        let (members, inside) = checked::members_with(text, inner);
+        (Object(members), Object(inside))
     }
 
     /// A member's raw JSON.
