@@ -226,7 +226,7 @@ impl<'a> Relay<'a> {
             return self.call_directly(connection, tasking, &params, request, cx).await;
         }
         let params = params.into_owned();
-        let (line, asks) = Line::holding(cx.clone(), self.subject.upstream());
+        let line = Line::holding(cx.clone(), self.subject.upstream());
         let options = self.options(connection, &line, tasking, request, cx);
         let held_on = Arc::clone(connection);
         let (connection, method) = (Arc::clone(connection), request.method.to_string());
@@ -248,7 +248,7 @@ impl<'a> Relay<'a> {
                 None => Ok(result),
             }
         });
-        let call = HeldCall::new(calling, asks, line, held_on);
+        let call = HeldCall::new(calling, line, held_on);
         self.advance(call, request, cx).await
     }
 

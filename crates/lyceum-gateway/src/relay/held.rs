@@ -4,7 +4,7 @@
 //! comes back with a sealed handle. Held calls are few, and none is held for ever.
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,7 +13,6 @@ use bytes::Bytes;
 use lyceum_http::client::ClientError;
 use lyceum_http::{Context, random};
 use lyceum_wire::{ClientCapabilities, Object, RpcError};
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::sleep;
 
@@ -48,7 +47,6 @@ struct Waiting {
 /// A call that may have to wait.
 pub(crate) struct HeldCall {
     running: Running,
-    asks: mpsc::Receiver<Ask>,
     /// Questions that are open, by the key the client knows them by.
     open: Vec<(String, Ask)>,
     n_asked: usize,
@@ -76,14 +74,9 @@ pub(crate) enum Step {
 }
 
 impl HeldCall {
-    pub(crate) fn new(
-        calling: Calling,
-        asks: mpsc::Receiver<Ask>,
-        line: Arc<Line>,
-        connection: Arc<Connection>,
-    ) -> HeldCall {
+    pub(crate) fn new(calling: Calling, line: Arc<Line>, connection: Arc<Connection>) -> HeldCall {
         let (running, open) = (Running::Inline(calling), Vec::new());
-        HeldCall { running, asks, open, n_asked: 0, line, connection, holding: None }
+        HeldCall { running, open, n_asked: 0, line, connection, holding: None }
     }
 
     /// Numbers its questions from here on, so that no key is used twice where several calls ask on
@@ -104,10 +97,7 @@ impl HeldCall {
             tokio::select! {
                 biased;
                 ended = self.running.ended() => return Step::Ended(ended),
-                ask = self.asks.recv() => match ask {
-                    Some(ask) => self.put(ask),
-                    None => return Step::Ended(self.running.ended().await),
-                },
+                ask = poll_fn(|cx| self.line.poll_ask(cx)) => self.put(ask),
                 // Questions that are asked together arrive one by one. In a block, because a timer
                 // would be made even where none is waited for.
                 () = async { sleep(GATHER).await }, if gathering => return Step::Asked,
@@ -171,6 +161,12 @@ impl HeldCall {
             let calling = std::mem::replace(calling, Box::pin(std::future::pending()));
             self.running = Running::Alone(Alone(tokio::spawn(calling)));
         }
+    }
+}
+
+impl Drop for HeldCall {
+    fn drop(&mut self) {
+        self.line.close();
     }
 }
 

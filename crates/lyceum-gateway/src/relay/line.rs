@@ -1,12 +1,14 @@
 //! [`Line`]: between an upstream at work and whoever waits for it.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use lyceum_http::Context;
 use lyceum_http::client::{ClientHandler, ServerNotification, ServerRequest};
 use lyceum_wire::{Era, LogLevel, Object, Revision, RpcError, Writer};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::{asking, tasks};
 use crate::upstream::Upstream;
@@ -21,9 +23,18 @@ pub(crate) struct Line {
     upstream: Arc<Upstream>,
     client: Mutex<Option<Context>>,
     /// Where questions go that the client is asked by `input_required`.
-    asks: Option<mpsc::Sender<Ask>>,
+    asks: Option<Mutex<Asks>>,
     /// The task the call waits for, as the client knows it.
     task: Option<String>,
+}
+
+/// Questions that wait to be put to the client. Most calls ask none, so this makes room for none.
+#[derive(Debug, Default)]
+struct Asks {
+    waiting: VecDeque<Ask>,
+    waker: Option<Waker>,
+    /// Nobody will put them any more.
+    is_over: bool,
 }
 
 /// A question of an upstream's that waits for its answer.
@@ -47,18 +58,52 @@ impl Line {
     }
 
     /// A line that gathers questions.
-    pub(crate) fn holding(
-        cx: Context,
-        upstream: &Arc<Upstream>,
-    ) -> (Arc<Line>, mpsc::Receiver<Ask>) {
-        let (asks, asked) = mpsc::channel(MAX_ASKS);
+    pub(crate) fn holding(cx: Context, upstream: &Arc<Upstream>) -> Arc<Line> {
         let (upstream, client) = (Arc::clone(upstream), Mutex::new(Some(cx)));
-        (Arc::new(Line { upstream, client, asks: Some(asks), task: None }), asked)
+        Arc::new(Line { upstream, client, asks: Some(Mutex::default()), task: None })
+    }
+
+    /// The next question it has gathered.
+    pub(crate) fn poll_ask(&self, cx: &mut TaskContext<'_>) -> Poll<Ask> {
+        let Some(asks) = &self.asks else { return Poll::Pending };
+        let mut asks = lock(asks);
+        if let Some(ask) = asks.waiting.pop_front() {
+            return Poll::Ready(ask);
+        }
+        if !asks.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            asks.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Nobody takes questions any more; those that wait are not answered.
+    pub(crate) fn close(&self) {
+        let Some(asks) = &self.asks else { return };
+        let mut asks = lock(asks);
+        asks.is_over = true;
+        let unanswered = std::mem::take(&mut asks.waiting);
+        drop(asks);
+        drop(unanswered);
+    }
+
+    fn gather(asks: &Mutex<Asks>, ask: Ask) -> Result<(), RpcError> {
+        let mut asks = lock(asks);
+        if asks.is_over {
+            return Err(RpcError::internal("the client is gone"));
+        }
+        if asks.waiting.len() >= MAX_ASKS {
+            return Err(RpcError::internal("too many questions at once"));
+        }
+        asks.waiting.push_back(ask);
+        if let Some(waker) = asks.waker.take() {
+            waker.wake();
+        }
+        Ok(())
     }
 
     /// Another request of the client's waits from now on, or none.
     pub(crate) fn attach(&self, cx: Option<Context>) {
-        *self.lock() = cx;
+        *lock(&self.client) = cx;
     }
 
     /// Puts a question of the upstream's to the client.
@@ -69,8 +114,7 @@ impl Line {
         if let Some(asks) = &self.asks {
             let (answer, answered) = oneshot::channel();
             let gone = |_| RpcError::internal("the client did not answer");
-            let ask = Ask { method, params, answer };
-            asks.send(ask).await.map_err(|_| RpcError::internal("the client is gone"))?;
+            Line::gather(asks, Ask { method, params, answer })?;
             return answered.await.map_err(gone)?;
         }
         let Some(client) = self.client() else {
@@ -88,12 +132,12 @@ impl Line {
     }
 
     fn client(&self) -> Option<Context> {
-        self.lock().clone()
+        lock(&self.client).clone()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Option<Context>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientHandler for Relaying {

@@ -46,9 +46,15 @@ pub(crate) fn passed_on<'a>(
     dropped: impl Fn(&str) -> bool,
 ) -> Result<CallParams<'a>, RpcError> {
     let mut out = CallParams::new();
-    for (name, value) in Object::of_checked(raw) {
+    let (members, mut meta) = Object::of_checked_with(raw, "_meta");
+    for (name, value) in members {
         match (&*name, passing) {
-            ("_meta", _) => pass_on_meta(&mut out, value)?,
+            ("_meta", _) if value.starts_with('{') => {
+                pass_on_meta(&mut out, std::mem::take(&mut meta))?;
+            }
+            ("_meta", _) => {
+                return Err(RpcError::invalid_params("params: _meta must be an object"));
+            }
             (_, Passing::Member(member, own)) if name == *member => out.text(*member, own),
             ("ref", Passing::Reference(member, own)) => {
                 out.raw("ref", replaced(value, member, own)?);
@@ -77,11 +83,8 @@ pub(crate) fn with_member(object: &Bytes, name: &str, value: &[u8]) -> Bytes {
 }
 
 /// Writes `_meta` for the next hop, if anything is left of it. The progress token is remade there, too.
-fn pass_on_meta<'a>(out: &mut CallParams<'a>, raw: &'a str) -> Result<(), RpcError> {
-    if !raw.starts_with('{') {
-        return Err(RpcError::invalid_params("params: _meta must be an object"));
-    }
-    for (name, value) in Object::of_checked(raw.as_bytes()) {
+fn pass_on_meta<'a>(out: &mut CallParams<'a>, meta: Object<'a>) -> Result<(), RpcError> {
+    for (name, value) in meta {
         if name.starts_with(HOP_PREFIX) || name == "progressToken" {
             continue;
         }

@@ -170,7 +170,7 @@ impl Bridge<'_> {
 
     /// Waits for the result in the background, and gathers what the task asks.
     fn follow(&self) -> HeldCall {
-        let (line, asks) = Line::holding(self.cx.clone(), &self.task.upstream);
+        let line = Line::holding(self.cx.clone(), &self.task.upstream);
         let options = self.options().handler(Relaying(Arc::clone(&line))).silence(RESULT);
         let (connection, params) = (Arc::clone(self.connection), self.task.params());
         let in_use = connection.enter();
@@ -180,7 +180,7 @@ impl Bridge<'_> {
             connection.peer.call_with("tasks/result", params, &options).await
         });
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut call = HeldCall::new(calling, asks, line, held_on)
+        let mut call = HeldCall::new(calling, line, held_on)
             .numbered_from(usize::try_from(now.as_millis()).unwrap_or_default());
         call.detach();
         call
