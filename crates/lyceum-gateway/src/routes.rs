@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lyceum_server::{Foreign, ForeignTasks, Server};
 use lyceum_wire::{Object, Request};
+use rustc_hash::FxHashMap;
 
 use crate::catalogue::{Catalogue, Entry, TaskSupport, Tool};
 use crate::names::Names;
@@ -17,10 +18,10 @@ pub type Allow = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// What one endpoint shows of the catalogue, and where it leads.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    tools: HashMap<String, Arc<Tool>>,
-    prompts: HashMap<String, Arc<Entry>>,
+    tools: FxHashMap<String, Arc<Tool>>,
+    prompts: FxHashMap<String, Arc<Entry>>,
     /// By public URI.
-    resources: HashMap<String, Arc<Entry>>,
+    resources: FxHashMap<String, Arc<Entry>>,
     /// The templates of upstreams without a prefix, by what comes before their first variable.
     openings: Vec<(String, Arc<Upstream>)>,
     /// By prefix.

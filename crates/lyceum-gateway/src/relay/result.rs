@@ -1,9 +1,11 @@
 //! Results on their way back: in the shape of the client's era, with the client's URIs.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use lyceum_wire::{Era, Object, Writer, elements, encode};
+use memchr::memmem::Finder;
 
 use super::params::HOP_PREFIX;
 use crate::names::UriPrefix;
@@ -15,6 +17,9 @@ const NOT_CACHED: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private
 const NAMES: usize = 128;
 /// Members that only modern results have.
 const MODERN_ONLY: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// The name of what has to be changed for clients that know other URIs.
+static URI: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"uri\""));
 
 /// Between whom a result travels.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +35,10 @@ pub(crate) struct Shape<'a> {
 
 /// The result as the client may see it. What nobody asked to change is copied as it is.
 pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
-    let unchanged = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
-    if (unchanged && shape.uris.is_empty()) || !result.starts_with(b"{") {
+    // Most have no URIs, and looking is cheaper than reading.
+    let has_uris = !shape.uris.is_empty() && URI.find(result).is_some();
+    let is_legacy = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
+    if (is_legacy && !has_uris) || !result.starts_with(b"{") {
         return result.clone();
     }
     let members = Object::of_checked(result);
@@ -46,7 +53,7 @@ pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
             "_meta" => meta = Some(value),
             _ if shape.client == Era::Legacy && MODERN_ONLY.contains(&name) => {}
             "structuredContent" if shape.client == Era::Legacy && !value.starts_with('{') => {}
-            "contents" | "content" | "messages" if !shape.uris.is_empty() => {
+            "contents" | "content" | "messages" if has_uris => {
                 out.raw(name, with_public_uris(name, value, shape.uris));
             }
             _ => out.raw(name, value),
@@ -109,9 +116,7 @@ fn write_meta(out: &mut Writer, raw: Option<&str>, shape: &Shape<'_>) {
 
 /// An array of contents, content blocks or messages, with public URIs where there are any.
 fn with_public_uris<'r>(name: &str, raw: &'r str, uris: UriPrefix<'_>) -> Cow<'r, [u8]> {
-    // Most have none, and looking is cheaper than reading.
-    let items = if raw.contains("\"uri\"") { elements(raw) } else { None };
-    let Some(items) = items else { return Cow::Borrowed(raw.as_bytes()) };
+    let Some(items) = elements(raw) else { return Cow::Borrowed(raw.as_bytes()) };
     let mut out = vec![b'['];
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
