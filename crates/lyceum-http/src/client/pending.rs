@@ -3,13 +3,13 @@
 //! Over lines and HTTP+SSE all answers do. Over Streamable HTTP none should, but some servers send
 //! an answer, or the progress of a call, on the session's standing stream.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use lyceum_wire::{
     ErrorCode, Id, Member, Message, Notification, Object, Params, ParseError, Response, Writer,
 };
+use rustc_hash::FxHashMap;
 
 use super::call::Call;
 use super::core::number;
@@ -30,7 +30,7 @@ pub(crate) struct Pending {
     max: usize,
     /// By the numbers that are their ids, so the newest call has the highest. None once the stream
     /// has ended.
-    calls: Mutex<Option<HashMap<u64, Entry>>>,
+    calls: Mutex<Option<FxHashMap<u64, Entry>>>,
 }
 
 /// What is known about a waiting call.
@@ -57,7 +57,7 @@ pub(crate) struct Place {
 
 impl Pending {
     pub(crate) fn new(max: usize) -> Pending {
-        Pending { max, calls: Mutex::new(Some(HashMap::new())) }
+        Pending { max, calls: Mutex::new(Some(FxHashMap::default())) }
     }
 
     /// Adds a call; None if the stream has ended.
@@ -135,7 +135,7 @@ impl Pending {
     /// The stream has ended: no answer will come.
     pub(crate) fn end(&self) {
         let calls = self.lock().take();
-        for entry in calls.into_iter().flat_map(HashMap::into_values) {
+        for entry in calls.into_iter().flat_map(FxHashMap::into_values) {
             entry.mailbox.lose();
         }
     }
@@ -211,7 +211,7 @@ impl Pending {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<HashMap<u64, Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<FxHashMap<u64, Entry>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

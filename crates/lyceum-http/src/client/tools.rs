@@ -1,10 +1,10 @@
 //! Tools: their definitions, and which arguments of theirs travel as headers too.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use lyceum_wire::{Object, ParamHeaders};
+use rustc_hash::FxHashMap;
 
 use super::error::ClientError;
 
@@ -35,12 +35,12 @@ impl Tool {
 
 /// What the last listing said about each tool's headers: which to send, or why it is invalid.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue(RwLock<HashMap<String, Result<Arc<ParamHeaders>, String>>>);
+pub(crate) struct Catalogue(RwLock<FxHashMap<String, Result<Arc<ParamHeaders>, String>>>);
 
 impl Catalogue {
     /// Learns a modern listing and leaves out invalid tools, which must not be shown or called.
     pub(crate) fn learn(&self, listed: Vec<Bytes>) -> Result<Vec<Tool>, ClientError> {
-        let mut known = HashMap::with_capacity(listed.len());
+        let mut known = FxHashMap::default();
         let mut tools = Vec::with_capacity(listed.len());
         for tool in read(listed)? {
             let schema = tool.input_schema().unwrap_or_default();

@@ -2,12 +2,12 @@
 //!
 //! Sharded by session key, so that no lock is shared by all requests.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use rustc_hash::FxHashMap;
 use tokio::time::Duration;
 
 use super::journal::Journal;
@@ -41,9 +41,9 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Shard {
-    live: HashMap<[u8; 16], Live>,
+    live: FxHashMap<[u8; 16], Live>,
     /// Revoked keys and when their tokens expire anyway.
-    revoked: HashMap<[u8; 16], u64>,
+    revoked: FxHashMap<[u8; 16], u64>,
 }
 
 /// A live session, counted as its principal's.
@@ -242,7 +242,7 @@ fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
 }
 
 /// Forgets the half that is nearest to its expiry.
-fn forget_some(revoked: &mut HashMap<[u8; 16], u64>) {
+fn forget_some(revoked: &mut FxHashMap<[u8; 16], u64>) {
     let mut by_expiry: Vec<_> = revoked.iter().map(|(key, expiry)| (*expiry, *key)).collect();
     by_expiry.sort_unstable();
     by_expiry.truncate(by_expiry.len() / 2);

@@ -3,11 +3,12 @@
 //! An entry exists only while something needs it (a stream, a pending question, a subscription, a
 //! log level) and is swept when idle. The identity of a session lives in its token alone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use lyceum_wire::{ClientCapabilities, ErrorCode, Id, LogLevel, Revision, RpcError};
+use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, timeout};
 
@@ -37,12 +38,12 @@ struct State {
     capabilities: ClientCapabilities,
     log_level: LogLevel,
     subscriptions: BTreeSet<String>,
-    questions: HashMap<u64, oneshot::Sender<Reply>>,
+    questions: FxHashMap<u64, oneshot::Sender<Reply>>,
     last_question: u64,
-    calls: HashMap<u64, RunningCall>,
+    calls: FxHashMap<u64, RunningCall>,
     last_call: u64,
     standalone: Option<Arc<Outbox>>,
-    streams: HashMap<u64, Arc<Outbox>>,
+    streams: FxHashMap<u64, Arc<Outbox>>,
     draining: bool,
     touched: Instant,
 }
@@ -83,12 +84,12 @@ impl Session {
             capabilities,
             log_level: LogLevel::Info,
             subscriptions: BTreeSet::new(),
-            questions: HashMap::new(),
+            questions: FxHashMap::default(),
             last_question: 0,
-            calls: HashMap::new(),
+            calls: FxHashMap::default(),
             last_call: 0,
             standalone: None,
-            streams: HashMap::new(),
+            streams: FxHashMap::default(),
             draining: false,
             touched: Instant::now(),
         };

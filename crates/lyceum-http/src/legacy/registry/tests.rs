@@ -23,7 +23,8 @@ fn newest_of_too_many_revocations_are_remembered() {
 
 #[test]
 fn revocations_of_one_moment_are_not_all_forgotten_together() {
-    let mut revoked: HashMap<_, u64> = (0..1000).map(|key: u128| (key.to_be_bytes(), 7)).collect();
+    let mut revoked: FxHashMap<_, u64> =
+        (0..1000).map(|key: u128| (key.to_be_bytes(), 7)).collect();
     forget_some(&mut revoked);
     assert_eq!(revoked.len(), 500);
 }
