@@ -243,7 +243,8 @@ impl<'a> Relay<'a> {
                     let task = TaskRef::new(&upstream, connection.number, &own, &cx_of_call);
                     let (connection, cx) = (&connection, &cx_of_call);
                     let bridge = Bridge { door: &door, task: &task, connection, cx };
-                    bridge.awaited(&line_of_call, options).await?.map_err(ClientError::Rpc)
+                    let ending = Box::pin(bridge.awaited(&line_of_call, options)).await?;
+                    ending.map_err(ClientError::Rpc)
                 }
                 None => Ok(result),
             }

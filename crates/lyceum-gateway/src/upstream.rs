@@ -215,7 +215,9 @@ impl Upstream {
         };
         let patience = PATIENCE.min(self.config.call_timeout);
         let connecting = || Unavailable::Connecting { name: self.config.name.clone() };
-        tokio::time::timeout(patience, settled).await.unwrap_or_else(|_| Err(connecting()))
+        // Boxed, because it is rare and would make every call larger.
+        let settled = Box::pin(tokio::time::timeout(patience, settled));
+        settled.await.unwrap_or_else(|_| Err(connecting()))
     }
 
     /// Why it cannot be reached at the moment, if it cannot.
@@ -285,9 +287,9 @@ impl Upstream {
             Link::Up(connection) => !Arc::ptr_eq(connection, broken) || !broken.is_suspect(),
             _ => false,
         };
-        tokio::time::timeout(patience, link.wait_for(is_other))
-            .await
-            .is_ok_and(|other| other.is_ok())
+        // Boxed for the same reason.
+        let renewed = Box::pin(tokio::time::timeout(patience, link.wait_for(is_other)));
+        renewed.await.is_ok_and(|other| other.is_ok())
     }
 
     /// Tells the connection of a session, if it has one of its own, that its roots changed. On

@@ -11,7 +11,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use lyceum_wire::{Id, RpcError, encode};
-use tokio::time::{Duration, timeout};
+use tokio::time::{Duration, sleep};
 
 use crate::call::Answer;
 use crate::context::{Delivery, Outlet, OutletFuture};
@@ -166,8 +166,11 @@ impl PostOutlet {
             Poll::Pending => self.poll_stream(cx).map(First::Streaming),
         }));
         if self.may_stream() {
-            if let Ok(first) = timeout(patience, first.as_mut()).await {
-                return first;
+            tokio::select! {
+                biased;
+                first = first.as_mut() => return first,
+                // Boxed, because of the boundaries that timers lie on; made only if it is needed.
+                () = async { Box::pin(sleep(patience)).await } => {}
             }
             // Nothing to say for a while: a stream can carry keep-alive comments.
             self.open();

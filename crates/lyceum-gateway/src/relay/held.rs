@@ -100,7 +100,7 @@ impl HeldCall {
                 ask = poll_fn(|cx| self.line.poll_ask(cx)) => self.put(ask),
                 // Questions that are asked together arrive one by one. In a block, because a timer
                 // would be made even where none is waited for.
-                () = async { sleep(GATHER).await }, if gathering => return Step::Asked,
+                () = async { Box::pin(sleep(GATHER)).await }, if gathering => return Step::Asked,
             }
         }
     }

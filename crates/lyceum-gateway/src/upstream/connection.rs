@@ -118,8 +118,8 @@ impl Connection {
         *told = Some(level);
         let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
         // Boxed, because it is rare and would make every call larger.
-        let setting = Box::pin(self.peer.call("logging/setLevel", params));
-        if let Ok(Err(error)) = tokio::time::timeout(SET_LEVEL, setting).await {
+        let setting = tokio::time::timeout(SET_LEVEL, self.peer.call("logging/setLevel", params));
+        if let Ok(Err(error)) = Box::pin(setting).await {
             tracing::debug!(%error, "could not set the log level of an upstream");
         }
     }

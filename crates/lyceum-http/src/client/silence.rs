@@ -59,7 +59,9 @@ impl Silence {
     async fn too_long(&self) {
         let mut end = self.end();
         loop {
-            tokio::time::sleep_until(end).await;
+            // Boxed, because timers lie on boundaries of 128 bytes, and so would every future around
+            // one, which allocators find hard.
+            Box::pin(tokio::time::sleep_until(end)).await;
             let later = self.end();
             if later <= end {
                 return;
