@@ -31,8 +31,8 @@ where
         "usage: --listen ADDR (got {arguments:?})"
     );
     let address: SocketAddr = arguments[1].parse().context("reading --listen")?;
-    // One worker when pinned to one core, as every server here is.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // One thread, because every server here is pinned to one core; so does ours there.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
         let listener =
             TcpListener::bind(address).await.with_context(|| format!("binding {address}"))?;

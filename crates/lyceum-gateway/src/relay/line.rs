@@ -78,12 +78,15 @@ impl Line {
 
     /// Nobody takes questions any more; those that wait are not answered.
     pub(crate) fn close(&self) {
-        let Some(asks) = &self.asks else { return };
+        // Dropped here and not under the lock, because that wakes those who asked.
+        drop(self.asks.as_ref().map(Line::over));
+    }
+
+    /// Takes no more questions; gives back those that wait.
+    fn over(asks: &Mutex<Asks>) -> VecDeque<Ask> {
         let mut asks = lock(asks);
         asks.is_over = true;
-        let unanswered = std::mem::take(&mut asks.waiting);
-        drop(asks);
-        drop(unanswered);
+        std::mem::take(&mut asks.waiting)
     }
 
     fn gather(asks: &Mutex<Asks>, ask: Ask) -> Result<(), RpcError> {
@@ -186,4 +189,25 @@ fn is_wanted(raw: &Bytes, client: &Context) -> bool {
     // A legacy client that never said anything takes what comes.
     let least = client.log_level.or((client.era() == Era::Legacy).then_some(LogLevel::Debug));
     matches!((level, least), (Some(level), Some(least)) if level >= least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_gathered_as_long_as_somebody_takes_them() {
+        let asks = Mutex::default();
+        let ask = || {
+            let (answer, answered) = oneshot::channel();
+            let ask = Ask { method: "ping".to_owned(), params: Bytes::new(), answer };
+            (Line::gather(&asks, ask), answered)
+        };
+        let mut waiting: Vec<_> = (0..MAX_ASKS).map(|_| ask()).collect();
+        assert!(waiting.iter().all(|(gathered, _)| gathered.is_ok()));
+        assert_eq!(ask().0.unwrap_err().message, "too many questions at once");
+        drop(Line::over(&asks));
+        assert!(waiting.remove(0).1.try_recv().is_err(), "it will not be answered");
+        assert_eq!(ask().0.unwrap_err().message, "the client is gone");
+    }
 }

@@ -1,9 +1,13 @@
 //! `lyceum serve`: reads and checks everything, binds, says where it is, and serves until told to
 //! stop.
 
+use std::io;
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread;
 
 use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::app::App;
 use crate::behind::Origin;
@@ -20,7 +24,7 @@ pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<
     let config = Config::load(origin.flags.clone(), origin.file.as_deref(), environment)?;
     logging::start(&config.log, environment);
     let metrics = monitoring::install()?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    runtime()?.block_on(async {
         let stop = StopSignals::catch().context("cannot catch signals")?;
         let mut app = App::start(config, metrics).await?;
         app.follow(origin);
@@ -29,4 +33,14 @@ pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<
         app.run(stop.told()).await.context("serving")
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What serves: a thread for each processor. If there is only one, it need not share with others, which makes every
+/// call cheaper.
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = match thread::available_parallelism() {
+        Ok(NonZero::<usize>::MIN) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()
 }

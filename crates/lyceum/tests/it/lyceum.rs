@@ -42,6 +42,19 @@ impl Lyceum {
         Self::spawn(command, data).await
     }
 
+    /// Starts a server that has one of our processors.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn start_on_one_processor(data: &Path) -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ours = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        let first = ours.trim().split(['-', ',']).next().unwrap();
+        let mut command = Command::new("taskset");
+        command.args(["-c", first, env!("CARGO_BIN_EXE_lyceum"), "serve", "--log", "warn"]);
+        command.env_remove("RUST_LOG").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self::spawn(command, data).await
+    }
+
     /// Starts a server that logs everything there is to log, to `log`.
     pub(crate) async fn start_tracing(data: &Path, flags: &[&str], log: &Path) -> Self {
         Self::start_logging("trace", data, flags, log).await

@@ -34,6 +34,33 @@ async fn documents_survive_a_restart() {
     assert_eq!(read["result"]["structuredContent"]["content"], "hello");
 }
 
+/// There everything that serves shares a thread.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn one_processor_is_enough() {
+    let data = tempfile::tempdir().unwrap();
+    let mut lyceum = Lyceum::start_on_one_processor(data.path()).await;
+    let upload = async |n: usize| {
+        let document = json!({ "path": format!("d/{n}"), "content": format!("hello number {n}") });
+        lyceum.call(&call_tool("upload_document", document)).await
+    };
+    let uploads = tokio::join!(upload(0), upload(1), upload(2), upload(3));
+    for answer in [uploads.0, uploads.1, uploads.2, uploads.3] {
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+    }
+    let search = call_tool("search_knowledge", json!({ "query": "hello number" }));
+    let deadline = tokio::time::Instant::now() + tokio::time::Duration::from_secs(10);
+    loop {
+        let found = lyceum.call(&search).await.json()["result"]["structuredContent"].take();
+        if found["hits"].as_array().unwrap().len() == 4 && found["usage"]["mode"] == "hybrid" {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{found}");
+    }
+    lyceum.terminate().await;
+    assert_eq!(lyceum.ended().await, Some(0));
+}
+
 #[tokio::test]
 async fn session_goes_on_after_a_restart() {
     let data = tempfile::tempdir().unwrap();

@@ -6,6 +6,9 @@
 
 use tokio::time::{Duration, Instant};
 
+/// The longest wait, so that a disk that hangs once does not make the next commit late, too.
+const LONGEST: Duration = Duration::from_millis(10);
+
 /// Who is expected, and until when.
 #[derive(Debug)]
 pub(super) struct Company {
@@ -20,7 +23,7 @@ impl Company {
 
     /// After a commit whose end took so long: the writers it answers, and those that wait already.
     pub(super) fn after(writers: usize, commit: Duration) -> Company {
-        Company { writers, until: Instant::now() + commit / 2 }
+        Company { writers, until: Instant::now() + (commit / 2).min(LONGEST) }
     }
 
     /// How much longer a commit with so many writes in it waits for more.
@@ -58,5 +61,11 @@ mod tests {
             let now = company.until - ms(1) + ms(ago);
             assert_eq!(company.patience(writes, now), expected, "{writers} {ago} {writes}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_not_waited_for_twice() {
+        let company = Company::after(8, Duration::from_secs(5));
+        assert!(company.patience(1, Instant::now()).unwrap() <= LONGEST);
     }
 }
