@@ -31,7 +31,7 @@ where
         "usage: --listen ADDR (got {arguments:?})"
     );
     let address: SocketAddr = arguments[1].parse().context("reading --listen")?;
-    // One thread, because every server here is pinned to one core; so does ours there.
+    // Every server here is pinned to one core, where ours has one thread, too.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
         let listener =

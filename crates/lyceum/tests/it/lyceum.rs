@@ -50,7 +50,7 @@ impl Lyceum {
         let first = ours.trim().split(['-', ',']).next().unwrap();
         let mut command = Command::new("taskset");
         command.args(["-c", first, env!("CARGO_BIN_EXE_lyceum"), "serve", "--log", "warn"]);
-        command.env_remove("RUST_LOG").kill_on_drop(true);
+        command.env_clear().kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         Self::spawn(command, data).await
     }

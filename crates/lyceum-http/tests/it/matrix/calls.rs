@@ -1,6 +1,6 @@
 //! Rows about calls: unknown things, failures, capabilities, cancellation.
 
-use lyceum_testkit::Request;
+use lyceum_testkit::{Request, Response};
 use serde_json::json;
 
 use super::{refused, succeeded};
@@ -102,22 +102,31 @@ async fn internal_error_is_32603_with_status_200() {
     refused(&lab.send(&modern(7, "fail", json!({}))).await, 200, -32603, json!(7));
 }
 
-#[tokio::test]
-async fn cancelled_legacy_request_ends_with_32800() {
+/// What a legacy call is answered with that its client cancels.
+async fn cancelled(accept: &str) -> Response {
     let lab = Lab::new();
     let session = lab.session("2025-11-25").await;
+    let call = call(&session, 7, "puppet", json!({"name": "p"})).set("accept", accept);
     let answer = tokio::spawn({
-        let (lab, call) = (lab.clone(), call(&session, 7, "puppet", json!({"name": "p"})));
+        let lab = lab.clone();
         async move { lab.send(&call).await }
     });
     let mut puppet = lab.fixture.puppet("p").await;
-    // Until the call has left its connection's task it cannot be cancelled by id.
+    // Until the call turned out to take time it cannot be cancelled by id.
     tokio::task::yield_now().await;
     let cancel = notification("notifications/cancelled", json!({"requestId": 7}));
     let response = lab.send(&cancel.header("mcp-session-id", &session)).await;
     assert_eq!(response.status(), 202);
     puppet.gone().await;
-    refused(&answer.await.unwrap(), 200, -32800, json!(7));
+    answer.await.unwrap()
+}
+
+#[tokio::test]
+async fn cancelled_legacy_request_ends_with_32800() {
+    refused(&cancelled("application/json, text/event-stream").await, 200, -32800, json!(7));
+    let events = cancelled("text/event-stream").await.events();
+    let last = events.last().unwrap().json();
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(7), &json!(-32800)));
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ pub(super) fn commit(
         job.reply(reply.clone());
     }
     let (changes, took) = committed.unwrap_or_default();
-    Done { changes, company: Company::after(company, took) }
+    Done { changes, company: Company::after(company, took, Instant::now()) }
 }
 
 /// Answers how many documents have other words now, and how long the disk took.

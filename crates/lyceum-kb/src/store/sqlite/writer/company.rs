@@ -21,9 +21,9 @@ impl Company {
         Company { writers: 0, until: Instant::now() }
     }
 
-    /// After a commit whose end took so long: the writers it answers, and those that wait already.
-    pub(super) fn after(writers: usize, commit: Duration) -> Company {
-        Company { writers, until: Instant::now() + (commit / 2).min(LONGEST) }
+    /// After a commit that took so long and ends now: the writers it answers, and those that wait already.
+    pub(super) fn after(writers: usize, commit: Duration, now: Instant) -> Company {
+        Company { writers, until: now + (commit / 2).min(LONGEST) }
     }
 
     /// How much longer a commit with so many writes in it waits for more.
@@ -57,15 +57,16 @@ mod tests {
             (0, 0, 0, None),
         ];
         for (writers, ago, writes, expected) in rows {
-            let company = Company::after(writers, ms(2));
-            let now = company.until - ms(1) + ms(ago);
-            assert_eq!(company.patience(writes, now), expected, "{writers} {ago} {writes}");
+            let ended = Instant::now();
+            let patience = Company::after(writers, ms(2), ended).patience(writes, ended + ms(ago));
+            assert_eq!(patience, expected, "{writers} {ago} {writes}");
         }
     }
 
     #[test]
     fn a_disk_that_hangs_is_not_waited_for_twice() {
-        let company = Company::after(8, Duration::from_secs(5));
-        assert!(company.patience(1, Instant::now()).unwrap() <= LONGEST);
+        let ended = Instant::now();
+        let company = Company::after(8, Duration::from_secs(5), ended);
+        assert_eq!(company.patience(1, ended), Some(LONGEST));
     }
 }
