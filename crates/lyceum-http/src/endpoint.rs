@@ -24,6 +24,7 @@ use crate::handler::Handler;
 use crate::legacy::{HttpSse, Sessions};
 use crate::limits::Limits;
 use crate::seal::Sealer;
+use crate::timers::Timers;
 
 /// A tower service that answers MCP requests of every served revision. Cheap to clone.
 ///
@@ -51,6 +52,7 @@ pub(crate) struct Shared<H> {
     pub(crate) limits: Limits,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) counters: Counters,
+    pub(crate) timers: Timers,
 }
 
 impl<H: Handler> Endpoint<H> {
@@ -251,6 +253,7 @@ impl<H: Handler> EndpointBuilder<H> {
         let shared = Shared {
             handler: self.handler,
             counters: Counters::new(&self.name),
+            timers: Timers::default(),
             name: self.name,
             dialect: self.dialect,
             policy: self.dialect.policy(),

@@ -42,6 +42,7 @@ pub mod sse;
 #[cfg(feature = "server")]
 mod stall;
 mod stream;
+mod timers;
 mod too_many;
 #[cfg(feature = "server")]
 mod watched;

@@ -105,7 +105,10 @@ impl<H: Handler> Shared<H> {
                     Ok(call) => Slow::new(call),
                     Err(too_many) => return End::Reply(too_many.reply(Some(&id))),
                 };
-                (outlet.first(self.limits.keep_alive, |cx| call.poll(cx)).await, call.take())
+                (
+                    outlet.first(&self.timers, self.limits.keep_alive, |cx| call.poll(cx)).await,
+                    call.take(),
+                )
             }
         };
         let stream = match first {

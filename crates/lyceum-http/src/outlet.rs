@@ -11,13 +11,14 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use lyceum_wire::{Id, RpcError, encode};
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, Instant};
 
 use crate::call::Answer;
 use crate::context::{Delivery, Outlet, OutletFuture};
 use crate::dialect::{Decision, Verdict};
 use crate::legacy::Origin;
 use crate::outbox::Outbox;
+use crate::timers::Timers;
 
 /// The outlet of one POST.
 pub(crate) struct PostOutlet {
@@ -158,6 +159,7 @@ impl PostOutlet {
     /// Drives a call until its response can begin. After `patience` that is a stream, if it may be.
     pub(crate) async fn first(
         &self,
+        timers: &Timers,
         patience: Duration,
         mut call: impl FnMut(&mut TaskContext<'_>) -> Poll<Answer>,
     ) -> First {
@@ -169,8 +171,8 @@ impl PostOutlet {
             tokio::select! {
                 biased;
                 first = first.as_mut() => return first,
-                // Boxed, because of the boundaries that timers lie on; made only if it is needed.
-                () = async { Box::pin(sleep(patience)).await } => {}
+                // Set only if it is needed.
+                () = async { timers.wait(Instant::now() + patience).await } => {}
             }
             // Nothing to say for a while: a stream can carry keep-alive comments.
             self.open();

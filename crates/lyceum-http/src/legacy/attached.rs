@@ -37,10 +37,13 @@ impl<'a> Attached<'a> {
 
     /// The answer, once.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
-        let Some(running) = &mut self.running else { return Poll::Pending };
-        let answer = match running.poll_stopped(cx) {
-            Poll::Ready(()) => cancelled(&self.id),
-            Poll::Pending => std::task::ready!(self.call.poll(cx)),
+        let Some(running) = &self.running else { return Poll::Pending };
+        let answer = match self.call.poll(cx) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => {
+                std::task::ready!(running.poll_stopped(cx));
+                cancelled(&self.id)
+            }
         };
         self.running = None;
         Poll::Ready(answer)

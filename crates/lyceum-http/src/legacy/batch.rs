@@ -84,7 +84,7 @@ impl<H: Handler> Shared<H> {
                 None => cancelled(&id),
             })
         };
-        let first = outlet.first(self.limits.keep_alive, gathered).await;
+        let first = outlet.first(&self.timers, self.limits.keep_alive, gathered).await;
         let end = self.begin(first, origin.revision, &outlet, verdict.decision);
         end.into_reply(&mut HeaderMap::new())
     }
@@ -106,10 +106,17 @@ impl<H: Handler> Shared<H> {
         });
         for request in requests {
             let id = request.id.clone();
-            let cx =
-                self.legacy_context(&request, origin, principal.clone(), Arc::clone(outlet) as _);
-            let call = self.start(request, cx);
             let share = Share(Some(Arc::clone(&gathered)));
+            let session = match origin.session_for(&request) {
+                Ok(session) => session,
+                Err(too_many) => {
+                    share.give(encode::error(Some(&id), &too_many.into()));
+                    continue;
+                }
+            };
+            let (principal, way) = (principal.clone(), Arc::clone(outlet) as _);
+            let cx = self.legacy_context(&request, origin, session, principal, way);
+            let call = self.start(request, cx);
             match origin.admit(Some(id.clone())) {
                 // Each answer goes to the batch, not to an outlet of its own.
                 Ok(running) => running.spawn(async move {

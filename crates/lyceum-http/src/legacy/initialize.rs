@@ -53,7 +53,7 @@ impl<H: Handler> Shared<H> {
         };
         let id = self.policy.mints_session.then(id);
         let sessions = Arc::clone(&self.sessions);
-        let origin = Origin { revision, token: None, principal: None, sessions };
+        let origin = Origin { revision, token: None, session: None, principal: None, sessions };
         // Before there is a session, nothing but the result has a place to go.
         let quiet = Verdict { decision: Decision::Json, can_stream: false, ..verdict };
         let cx = Context {

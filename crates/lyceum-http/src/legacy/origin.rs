@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lyceum_wire::{Id, Revision, RpcError};
+use lyceum_wire::{Id, Request, Revision, RpcError};
 use tokio::time::Duration;
 
 use super::registry::Sessions;
@@ -14,12 +14,17 @@ use crate::outbox::Outbox;
 use crate::seal::random;
 use crate::too_many::TooMany;
 
+/// Methods that need a place to keep what they set.
+const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// The origin of one legacy call.
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) revision: Revision,
     /// `None` for a call outside any session.
     pub(crate) token: Option<SessionToken>,
+    /// The session's live state, if it had any when the call arrived.
+    pub(crate) session: Option<Arc<Session>>,
     pub(crate) principal: Option<Principal>,
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -56,7 +61,19 @@ impl Origin {
 
     /// Finds a place for the call `id` among the running ones. Notifications have no id.
     pub(super) fn admit(&self, id: Option<Id>) -> Result<RunningCall, TooMany> {
-        RunningCall::admit(&self.sessions, self.principal.as_ref(), self.live(), id)
+        let session = self.session.clone().or_else(|| self.live());
+        RunningCall::admit(&self.sessions, self.principal.as_ref(), session, id)
+    }
+
+    /// The session's live state, for a request to be made in it: created only if the request has
+    /// something to keep there.
+    pub(super) fn session_for(&self, request: &Request) -> Result<Option<Arc<Session>>, TooMany> {
+        match &self.token {
+            Some(token) if STATEFUL.iter().any(|stateful| request.method == *stateful) => {
+                self.sessions.live(token, self.principal.as_ref()).map(Some)
+            }
+            _ => Ok(self.session.clone()),
+        }
     }
 
     /// The session's live state, created if need be.

@@ -29,9 +29,6 @@ use crate::too_many::TooMany;
 
 const LEGACY_HAS_ORIGIN: &str = "legacy outlets are made with an origin";
 
-/// Methods that need a place to keep what they set.
-const STATEFUL: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
 impl<H: Handler> Shared<H> {
     /// Takes a legacy message; `header` is the revision its version header names.
     pub(crate) fn legacy(
@@ -72,29 +69,33 @@ impl<H: Handler> Shared<H> {
         in_session: bool,
         header: Option<Revision>,
     ) -> Result<Origin, Reply> {
-        let token = if in_session {
+        let (token, session) = if in_session {
             match self.session_of(arrival) {
-                Ok(token) => Some(token),
-                Err(_) if self.policy.echoes_session => None,
+                Ok((token, session)) => (Some(token), session),
+                Err(_) if self.policy.echoes_session => (None, None),
                 Err(reply) => return Err(reply),
             }
         } else if self.policy.sessions_required {
             return Err(missing_session());
         } else {
-            None
+            (None, None)
         };
         let stateless = header.unwrap_or(Revision::V2025_03_26);
         Ok(Origin {
             revision: token.map_or(stateless, |token| token.revision),
             token,
+            session,
             principal: arrival.principal.clone(),
             sessions: Arc::clone(&self.sessions),
         })
     }
 
-    /// Opens the session id a request carries. Foreign, expired, ended and invented ids all get the
-    /// same answer.
-    pub(super) fn session_of(&self, arrival: &Arrival<'_>) -> Result<SessionToken, Reply> {
+    /// Opens the session id a request carries, and finds the session's live state if it has any.
+    /// Foreign, expired, ended and invented ids all get the same answer.
+    pub(super) fn session_of(
+        &self,
+        arrival: &Arrival<'_>,
+    ) -> Result<(SessionToken, Option<Arc<Session>>), Reply> {
         let id = one_session_header(arrival.fields)?;
         let principal = arrival.principal.as_ref();
         let open = || SessionToken::open(&self.sealer, &self.binding(principal), id.as_bytes());
@@ -102,7 +103,7 @@ impl<H: Handler> Shared<H> {
             .opened
             .get_or_open(id.as_bytes(), principal, open)
             .filter(|token| !token.is_expired(self.limits.session_lifetime))
-            .filter(|token| !self.sessions.is_revoked(token))
+            .and_then(|token| Some((token, self.sessions.find(&token).ok()?)))
             .ok_or_else(|| {
                 plain_error(StatusCode::NOT_FOUND, "Session not found: send initialize again")
             })
@@ -117,17 +118,12 @@ impl<H: Handler> Shared<H> {
     ) -> Result<Next, Reply> {
         let verdict = self.negotiate(arrival, request.method.as_bytes())?;
         let id = request.id.clone();
-        if let Some(token) = &origin.token
-            && STATEFUL.iter().any(|stateful| request.method == *stateful)
-        {
-            self.sessions
-                .live(token, origin.principal.as_ref())
-                .map_err(|too_many| too_many.reply(Some(&id)))?;
-        }
+        let session = origin.session_for(&request).map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = self.outlet(verdict, origin);
         let origin = outlet.origin().expect(LEGACY_HAS_ORIGIN);
         let principal = arrival.principal.take();
-        let cx = self.legacy_context(&request, origin, principal, Arc::clone(&outlet) as _);
+        let cx =
+            self.legacy_context(&request, origin, session, principal, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
         let posted = PostedIn::Legacy { echo };
         Ok(Next::Call(PostedCall { id, call, outlet, decision: verdict.decision, posted }))
@@ -143,7 +139,7 @@ impl<H: Handler> Shared<H> {
             Poll::Pending => match origin.admit(Some(id.clone())) {
                 Ok(running) => {
                     let mut call = Attached::new(id, call, running, &outlet);
-                    outlet.first(self.limits.keep_alive, |cx| call.poll(cx)).await
+                    outlet.first(&self.timers, self.limits.keep_alive, |cx| call.poll(cx)).await
                 }
                 Err(too_many) => return End::Reply(too_many.reply(Some(&id))),
             },
@@ -202,13 +198,10 @@ impl<H: Handler> Shared<H> {
         &self,
         request: &Request,
         origin: &Origin,
+        session: Option<Arc<Session>>,
         principal: Option<Principal>,
         outlet: Arc<dyn Outlet>,
     ) -> Context {
-        let session = match &origin.token {
-            Some(token) => self.sessions.get(token.key),
-            None => None,
-        };
         let progress_token = request.params.slice(Member::MetaProgressToken);
         self.context(origin, session, progress_token, principal, outlet)
     }
@@ -222,14 +215,11 @@ impl<H: Handler> Shared<H> {
         outlet: Arc<dyn Outlet>,
     ) -> Context {
         let none = ClientCapabilities::default();
-        if let Some(session) = &session {
-            session.touch();
-        }
         Context {
             revision: origin.revision,
             served: self.served,
             capabilities: origin.token.as_ref().map_or(none, |token| token.capabilities),
-            log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.log_level())),
+            log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.touch())),
             progress_token,
             principal,
             endpoint: Arc::clone(&self.name),
@@ -247,22 +237,23 @@ impl<H: Handler> Shared<H> {
         principal: Option<Principal>,
     ) -> Result<(), TooMany> {
         if notification.method == "notifications/cancelled" {
-            let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
-            if let (Some(session), Some(id)) = (session, cancelled_id(&notification)) {
+            if let (Some(session), Some(id)) = (&origin.session, cancelled_id(&notification)) {
                 session.cancel(&id);
             }
             return Ok(());
         }
         let nowhere = Verdict { decision: Decision::Json, rule: "notification", can_stream: false };
         let outlet = self.outlet(nowhere, origin.clone());
-        let session = origin.token.as_ref().and_then(|token| self.sessions.get(token.key));
+        let session = origin.session.clone();
         let cx = self.context(origin, session, None, principal, outlet);
         self.take_note(notification, cx, || origin.admit(None)).await
     }
 
     pub(super) fn legacy_response(&self, response: Response, origin: &Origin) -> Reply {
-        let Some(token) = &origin.token else { return missing_session() };
-        if let Some(session) = self.sessions.get(token.key) {
+        if origin.token.is_none() {
+            return missing_session();
+        }
+        if let Some(session) = &origin.session {
             // An answer nobody waits for any more is dropped; the client did nothing wrong.
             session.answer(&response.id, response.outcome);
         }

@@ -46,6 +46,10 @@ struct Shard {
     revoked: FxHashMap<[u8; 16], u64>,
 }
 
+/// A session that its client has ended.
+#[derive(Debug)]
+pub(crate) struct Revoked;
+
 /// A live session, counted as its principal's.
 #[derive(Debug)]
 struct Live {
@@ -91,16 +95,20 @@ impl Sessions {
         Ok(self)
     }
 
-    /// Whether the session was ended by its client.
-    pub(crate) fn is_revoked(&self, token: &SessionToken) -> bool {
-        self.read(token.key).revoked.contains_key(&token.key)
+    /// The live state of a session, if it has any.
+    ///
+    /// # Errors
+    /// When its client has ended it.
+    pub(crate) fn find(&self, token: &SessionToken) -> Result<Option<Arc<Session>>, Revoked> {
+        let shard = self.read(token.key);
+        match shard.revoked.contains_key(&token.key) {
+            true => Err(Revoked),
+            false => Ok(shard.live.get(&token.key).map(|live| Arc::clone(&live.session))),
+        }
     }
 
-    /// The live state of a session, if it has any.
+    /// The live state of the session with this key, if it has any.
     pub(crate) fn get(&self, key: [u8; 16]) -> Option<Arc<Session>> {
-        if self.live.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
         self.read(key).live.get(&key).map(|live| Arc::clone(&live.session))
     }
 

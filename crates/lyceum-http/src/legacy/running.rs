@@ -2,12 +2,10 @@
 //! notification that takes its handler time, though it has no id to be cancelled by.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lyceum_wire::Id;
-use tokio::sync::oneshot;
 
 use super::registry::Sessions;
 use super::session::Session;
@@ -25,8 +23,6 @@ pub(crate) struct RunningCall {
 struct Place {
     session: Arc<Session>,
     number: u64,
-    /// Ends when the session stops the call.
-    stopped: oneshot::Receiver<()>,
 }
 
 impl RunningCall {
@@ -42,23 +38,22 @@ impl RunningCall {
         sessions.begin_call()?;
         let mut running = Self { sessions: Arc::clone(sessions), _held: held, place: None };
         if let Some(session) = session {
-            let (stop, stopped) = oneshot::channel();
-            let number = session.call_started(id, stop, sessions.limits.calls_per_session)?;
-            running.place = Some(Place { session, number, stopped });
+            let number = session.call_started(id, sessions.limits.calls_per_session)?;
+            running.place = Some(Place { session, number });
         }
         Ok(running)
     }
 
     /// Whether the call was stopped.
-    pub(super) fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.place {
-            Some(place) => Pin::new(&mut place.stopped).poll(cx).map(drop),
+    pub(super) fn poll_stopped(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.place {
+            Some(place) => place.session.poll_stopped(place.number, cx),
             None => Poll::Pending,
         }
     }
 
     /// Runs the call on a task of its own.
-    pub(crate) fn spawn(mut self, call: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self, call: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(async move {
             tokio::select! {
                 biased;

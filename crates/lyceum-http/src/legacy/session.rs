@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use lyceum_wire::{ClientCapabilities, ErrorCode, Id, LogLevel, Revision, RpcError};
@@ -45,7 +46,9 @@ struct State {
     standalone: Option<Arc<Outbox>>,
     streams: FxHashMap<u64, Arc<Outbox>>,
     draining: bool,
-    touched: Instant,
+    /// Whether it was used since it was last swept.
+    used: bool,
+    idle_since: Instant,
 }
 
 /// A call under way. Clients that give two calls the same id get two.
@@ -53,8 +56,18 @@ struct State {
 struct RunningCall {
     /// `None` for a notification.
     id: Option<Id>,
-    /// Dropping it stops the call.
-    stop: Option<oneshot::Sender<()>>,
+    stopped: bool,
+    /// Who is to be told that it was stopped.
+    waiter: Option<Waker>,
+}
+
+impl RunningCall {
+    fn stop(&mut self) {
+        self.stopped = true;
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
 }
 
 impl State {
@@ -91,7 +104,8 @@ impl Session {
             standalone: None,
             streams: FxHashMap::default(),
             draining: false,
-            touched: Instant::now(),
+            used: true,
+            idle_since: Instant::now(),
         };
         Self { key, state: Mutex::new(state) }
     }
@@ -215,21 +229,29 @@ impl Session {
     }
 
     /// Makes room for a call, so that it can be cancelled by its id, unless `limit` of them are
-    /// running. It is stopped by dropping `stop`. Returns the call's number.
-    pub(super) fn call_started(
-        &self,
-        id: Option<Id>,
-        stop: oneshot::Sender<()>,
-        limit: usize,
-    ) -> Result<u64, TooMany> {
+    /// running. Returns the call's number.
+    pub(super) fn call_started(&self, id: Option<Id>, limit: usize) -> Result<u64, TooMany> {
         let mut state = self.lock();
         if state.calls.len() >= limit {
             return Err(TooMany::CallsOfSession);
         }
         state.last_call += 1;
         let number = state.last_call;
-        state.calls.insert(number, RunningCall { id, stop: Some(stop) });
+        state.calls.insert(number, RunningCall { id, stopped: false, waiter: None });
         Ok(number)
+    }
+
+    /// Whether a call was stopped, or its session ended.
+    pub(super) fn poll_stopped(&self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        let Some(call) = state.calls.get_mut(&number).filter(|call| !call.stopped) else {
+            return Poll::Ready(());
+        };
+        match &mut call.waiter {
+            Some(waiter) => waiter.clone_from(cx.waker()),
+            None => call.waiter = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 
     /// Forgets a call that ended.
@@ -247,28 +269,30 @@ impl Session {
         state.end_if_drained();
     }
 
-    /// Notes that the session is in use.
-    pub(crate) fn touch(&self) {
-        self.lock().touched = Instant::now();
+    /// Notes that the session is in use. Returns its log level.
+    pub(crate) fn touch(&self) -> LogLevel {
+        let mut state = self.lock();
+        state.used = true;
+        state.log_level
     }
 
     /// Stops a running call, as asked by `notifications/cancelled`.
     pub fn cancel(&self, id: &Id) {
         let mut state = self.lock();
         let calls = state.calls.values_mut().filter(|call| call.id.as_ref() == Some(id));
-        calls.for_each(|call| call.stop = None);
+        calls.for_each(RunningCall::stop);
     }
 
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
         let mut state = self.lock();
-        state.touched = Instant::now();
+        state.used = true;
         Arc::clone(state.standalone.get_or_insert_with(|| Arc::new(make())))
     }
 
     /// Adds a call's stream; `false` when the session has `limit` unfinished ones already.
     pub(crate) fn add_stream(&self, id: u64, stream: Arc<Outbox>, limit: usize) -> bool {
         let mut state = self.lock();
-        state.touched = Instant::now();
+        state.used = true;
         if state.streams.len() >= limit {
             let finished = |(_, stream): &(&u64, &Arc<Outbox>)| stream.is_finished();
             let oldest = state.streams.iter().filter(finished).min_by_key(|(_, s)| s.touched());
@@ -287,7 +311,7 @@ impl Session {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.questions.clear();
-        state.calls.clear();
+        state.calls.drain().for_each(|(_, mut call)| call.stop());
         for (_, stream) in state.streams.drain() {
             stream.finish();
         }
@@ -299,10 +323,15 @@ impl Session {
     /// Drops streams idle for `ttl`; `true` when the whole session is idle.
     pub(crate) fn sweep(&self, ttl: Duration) -> bool {
         let mut state = self.lock();
+        if std::mem::take(&mut state.used) {
+            state.idle_since = Instant::now();
+        }
         let live = |stream: &Arc<Outbox>| stream.is_attached() || stream.touched().elapsed() < ttl;
         state.streams.retain(|_, stream| live(stream) || !stream.is_finished());
         let idle = !state.standalone.as_ref().is_some_and(live);
-        idle && state.streams.is_empty() && state.calls.is_empty() && state.touched.elapsed() >= ttl
+        idle && state.streams.is_empty()
+            && state.calls.is_empty()
+            && state.idle_since.elapsed() >= ttl
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -68,7 +68,7 @@ impl<H: Handler> Shared<H> {
             return self.method_not_allowed(arrival.fields);
         }
         match self.session_of(arrival) {
-            Ok(token) => {
+            Ok((token, _)) => {
                 self.sessions.revoke(&token);
                 answer::empty(StatusCode::OK)
             }
@@ -77,7 +77,7 @@ impl<H: Handler> Shared<H> {
     }
 
     fn open_stream(self: &Arc<Self>, arrival: &Arrival<'_>) -> Result<Reply, Reply> {
-        let token = self.session_of(arrival)?;
+        let (token, _) = self.session_of(arrival)?;
         let session = self
             .sessions
             .live(&token, arrival.principal.as_ref())

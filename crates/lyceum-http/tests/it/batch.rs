@@ -187,6 +187,21 @@ async fn notifications_beyond_the_bound_are_told_so() {
 }
 
 #[tokio::test]
+async fn what_a_member_sets_is_kept() {
+    let limits = lyceum_http::Limits { sessions: 1, ..lyceum_http::Limits::default() };
+    let lab = Lab::with(|endpoint| endpoint.limits(limits));
+    let (first, second) = (lab.session("2025-03-26").await, lab.session("2025-03-26").await);
+    let set = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "error"}});
+    let set = |session: &str| post(std::slice::from_ref(&set)).header("mcp-session-id", session);
+    assert_eq!(outcomes(&array(&lab.send(&set(&first)).await)), [(json!(1), 0)]);
+    let level = post(&[request(2, "level", json!({}))]).header("mcp-session-id", &first);
+    let answers = array(&lab.send(&level).await);
+    assert_eq!(answers[0]["result"]["content"][0]["text"], "error");
+    // There is no place for a second session's level, and that is said.
+    assert_eq!(outcomes(&array(&lab.send(&set(&second)).await)), [(json!(1), -32603)]);
+}
+
+#[tokio::test]
 async fn modern_requests_cannot_be_batched() {
     let lab = Lab::new();
     let modern = crate::lab::modern(1, "echo", json!({}));
