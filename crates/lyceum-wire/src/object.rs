@@ -149,6 +149,12 @@ impl Writer {
         self.0.push(b'}');
     }
 
+    /// Adds members that are written already, in pieces.
+    pub fn written(&mut self, pieces: &[&[u8]]) {
+        self.separate();
+        pieces.iter().for_each(|piece| self.0.extend_from_slice(piece));
+    }
+
     /// The whole object.
     pub fn finish(self) -> Bytes {
         Bytes::from(self.into_vec())
@@ -161,12 +167,16 @@ impl Writer {
     }
 
     fn name(&mut self, name: &str) {
+        self.separate();
+        write_str(&mut self.0, name);
+        self.0.push(b':');
+    }
+
+    fn separate(&mut self) {
         // No value ends like an object that has just been opened.
         if self.0.last() != Some(&b'{') {
             self.0.push(b',');
         }
-        write_str(&mut self.0, name);
-        self.0.push(b':');
     }
 }
 

@@ -22,6 +22,7 @@ use super::line::Connection;
 use super::peer::Peer;
 use super::plain;
 use super::remote::Remote;
+use crate::timers::Timers;
 
 /// A client for one server. [`connect`](Client::connect) finds out how the server wants to be
 /// spoken to.
@@ -215,6 +216,7 @@ impl ClientBuilder {
             versions: self.versions,
             handler: self.handler,
             n_ids: AtomicU64::new(0),
+            timers: Timers::default(),
         })
     }
 }

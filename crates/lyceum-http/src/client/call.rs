@@ -1,11 +1,14 @@
 //! [`Call`]: one call of the client's owner, in whatever rounds and attempts it takes.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lyceum_wire::Id;
 
 use super::core::Core;
+use super::error::ClientError;
 use super::handler::{Handler, ServerNotification};
 use super::options::CallOptions;
 use super::params::CallParams;
@@ -31,6 +34,14 @@ impl<'a> Call<'a> {
     ) -> Call<'a> {
         let silence = Silence::new(options.silence.unwrap_or(core.limits.silence));
         Call { core, method, params, options, silence }
+    }
+
+    /// Runs the call until it ends or the server's silence is too long.
+    pub(crate) fn watch<T>(
+        &self,
+        call: Pin<&mut impl Future<Output = Result<T, ClientError>>>,
+    ) -> impl Future<Output = Result<T, ClientError>> {
+        self.silence.watch(&self.core.timers, call)
     }
 
     /// The legacy request.

@@ -7,6 +7,7 @@ use lyceum_wire::{Id, RevisionSet};
 
 use super::handler::Handler;
 use super::limits::Limits;
+use crate::timers::Timers;
 
 /// One client's settings.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) versions: RevisionSet,
     pub(crate) handler: Handler,
     pub(crate) n_ids: AtomicU64,
+    pub(crate) timers: Timers,
 }
 
 impl Core {

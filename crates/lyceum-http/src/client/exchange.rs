@@ -16,11 +16,12 @@ use http::{Method, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper_util::client::legacy;
+use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::error::{BoxError, ClientError, NoCredentials};
 use super::limits::Limits;
-use super::plain::Plain;
+use super::plain::{self, Plain};
 use super::reply::{Content, Refused, Reply, Wanted, receive};
 
 const JSON_AND_EVENTS: HeaderValue =
@@ -111,23 +112,23 @@ impl Exchange {
     }
 
     /// Posts a request with headers that are [`for_posts`].
-    pub(crate) async fn post(
+    pub(crate) fn post(
         &self,
         url: &Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, ClientError> {
-        self.send(post(url, headers, body), self.wanted).await
+    ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
+        self.send(self.posting(url, headers, body), self.wanted)
     }
 
     /// Posts a request to whose answer nobody may give much room.
-    pub(crate) async fn greet(
+    pub(crate) fn greet(
         &self,
         url: &Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, ClientError> {
-        self.send(post(url, headers, body), self.greeting).await
+    ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
+        self.send(self.posting(url, headers, body), self.greeting)
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
@@ -138,7 +139,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Option<Refused>, ClientError> {
-        match self.send(post(url, headers, body), Wanted::Nothing).await?.content {
+        match self.send(self.posting(url, headers, body), Wanted::Nothing).await?.content {
             Content::Refused(refused) => Ok(Some(refused)),
             _ => Ok(None),
         }
@@ -151,7 +152,7 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, JSON);
-        self.send(empty(Method::GET, url, headers), self.wanted).await
+        self.send(self.empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn get_events(
@@ -160,21 +161,68 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, EVENTS);
-        self.send(empty(Method::GET, url, headers), self.wanted).await
+        self.send(self.empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn delete(&self, url: &Uri, headers: HeaderMap) -> Result<(), ClientError> {
-        self.send(empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
+        self.send(self.empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
     }
 
-    async fn send(
+    fn send(
         &self,
         request: Request<RequestBody>,
         wanted: Wanted,
-    ) -> Result<Reply, ClientError> {
+    ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         match &self.stack {
-            Stack::Plain(plain) => receive(plain.send(request).await?, wanted).await,
-            Stack::Other(send) => send(request, wanted).await,
+            Stack::Plain(plain) => OnItsWay::Plain { sent: plain.send(request, wanted) },
+            Stack::Other(send) => OnItsWay::Other { sent: send(request, wanted) },
+        }
+    }
+
+    fn posting(&self, url: &Uri, mut headers: HeaderMap, body: Bytes) -> Request<RequestBody> {
+        let length = HeaderValue::try_from(body.len().to_string()).expect("digits fit in a header");
+        headers.insert(header::CONTENT_LENGTH, length);
+        self.request(Method::POST, url, headers, RequestBody(Full::new(body)))
+    }
+
+    fn empty(&self, method: Method, url: &Uri, headers: HeaderMap) -> Request<RequestBody> {
+        self.request(method, url, headers, RequestBody::default())
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        url: &Uri,
+        headers: HeaderMap,
+        body: RequestBody,
+    ) -> Request<RequestBody> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = match &self.stack {
+            Stack::Plain(_) => plain::target(url),
+            Stack::Other(_) => url.clone(),
+        };
+        *request.headers_mut() = headers;
+        request
+    }
+}
+
+pin_project! {
+    /// A request on its way, over either stack. An async block would have room for it twice.
+    #[project = OnItsWayProjection]
+    enum OnItsWay<F> {
+        Plain { #[pin] sent: F },
+        Other { sent: Sent },
+    }
+}
+
+impl<F: Future<Output = Result<Reply, ClientError>>> Future for OnItsWay<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match self.project() {
+            OnItsWayProjection::Plain { sent } => sent.poll(cx),
+            OnItsWayProjection::Other { sent } => sent.as_mut().poll(cx),
         }
     }
 }
@@ -187,29 +235,6 @@ pub(crate) fn for_posts(headers: &HeaderMap) -> HeaderMap {
     headers.insert(header::ACCEPT, JSON_AND_EVENTS);
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     headers
-}
-
-fn post(url: &Uri, mut headers: HeaderMap, body: Bytes) -> Request<RequestBody> {
-    let length = HeaderValue::try_from(body.len().to_string()).expect("digits fit in a header");
-    headers.insert(header::CONTENT_LENGTH, length);
-    request(Method::POST, url, headers, RequestBody(Full::new(body)))
-}
-
-fn empty(method: Method, url: &Uri, headers: HeaderMap) -> Request<RequestBody> {
-    request(method, url, headers, RequestBody::default())
-}
-
-fn request(
-    method: Method,
-    url: &Uri,
-    headers: HeaderMap,
-    body: RequestBody,
-) -> Request<RequestBody> {
-    let mut request = Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = url.clone();
-    *request.headers_mut() = headers;
-    request
 }
 
 fn failure(error: BoxError) -> ClientError {

@@ -75,7 +75,9 @@ impl Legacy {
     /// Over Streamable HTTP.
     pub(crate) async fn streamable(remote: &Arc<Remote>) -> Result<Legacy, NoSession> {
         let opening = Silence::new(remote.core.limits.silence);
-        let opened = opening.watch(pin!(async { Ok(Streamable::open(remote).await) })).await?;
+        let opened = opening
+            .watch(&remote.core.timers, pin!(async { Ok(Streamable::open(remote).await) }))
+            .await?;
         Ok(Legacy::new(&remote.core, Session::Streamable(opened?)))
     }
 
@@ -119,7 +121,7 @@ impl Legacy {
                 ended => Ok(ended?),
             }
         };
-        call.silence.watch(pin!(attempts)).await
+        call.watch(pin!(attempts)).await
     }
 
     /// Makes a call in a session in place of one that is gone.
@@ -133,7 +135,7 @@ impl Legacy {
         let body = encode::notification(method, params);
         let session = self.session()?;
         let silence = Silence::new(self.core.limits.silence);
-        silence.watch(pin!(session.tell(body))).await
+        silence.watch(&self.core.timers, pin!(session.tell(body))).await
     }
 
     /// The revision in use, and what the server answered to `initialize`; None once it is closed.
@@ -182,7 +184,7 @@ impl Legacy {
             return Ok(());
         }
         let opening = Silence::new(self.core.limits.silence);
-        opening.watch(pin!(self.renew(&session))).await.map(drop)
+        opening.watch(&self.core.timers, pin!(self.renew(&session))).await.map(drop)
     }
 
     pub(crate) async fn close(&self) {

@@ -41,7 +41,7 @@ impl Subscription {
         let (params, options) = (params.finish(), CallOptions::new());
         let params = CallParams::parse(&params)?;
         let call = Call::new(modern.core(), "subscriptions/listen", &params, &options);
-        call.silence.watch(pin!(Subscription::begin(modern, &call))).await
+        call.watch(pin!(Subscription::begin(modern, &call))).await
     }
 
     async fn begin(modern: &Modern, call: &Call<'_>) -> Result<Subscription, ClientError> {

@@ -23,7 +23,7 @@ use super::listen::Source;
 use super::listing::Pages;
 use super::mailbox::Keeping;
 use super::options::CallOptions;
-use super::params::{CallParams, Meta, Retry};
+use super::params::{CallParams, ConstantMeta, Meta, Retry};
 use super::progress::Progress;
 use super::remote::{PROTOCOL_VERSION, Remote};
 use super::reply::{Content, Reply};
@@ -56,10 +56,12 @@ pub(crate) struct Modern {
 struct Language {
     revision: Revision,
     headers: HeaderMap,
+    meta: ConstantMeta,
 }
 
 impl Language {
     fn new(revision: Revision, way: &Way) -> Language {
+        let meta = ConstantMeta::new(revision, &way.core().info);
         let mut headers = match way {
             Way::Http(remote) => for_posts(&remote.headers),
             Way::Line(_) => HeaderMap::new(),
@@ -67,7 +69,7 @@ impl Language {
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         headers.insert(METHOD, HeaderValue::from_static(CALL));
         headers.insert(NAME, HeaderValue::from_static(""));
-        Language { revision, headers }
+        Language { revision, headers, meta }
     }
 }
 
@@ -78,12 +80,18 @@ pub(crate) enum Way {
     Line(Arc<Connection>),
 }
 
-impl Modern {
-    pub(crate) fn new(way: Way, revision: Revision, greeting: Bytes) -> Modern {
-        let core = Arc::clone(match &way {
+impl Way {
+    fn core(&self) -> &Arc<Core> {
+        match self {
             Way::Http(remote) => &remote.core,
             Way::Line(connection) => &connection.line.core,
-        });
+        }
+    }
+}
+
+impl Modern {
+    pub(crate) fn new(way: Way, revision: Revision, greeting: Bytes) -> Modern {
+        let core = Arc::clone(way.core());
         let language = RwLock::new(Language::new(revision, &way));
         Modern { core, way, language, greeting, tools: Catalogue::default() }
     }
@@ -108,7 +116,7 @@ impl Modern {
         options: &CallOptions,
     ) -> Result<Bytes, ClientError> {
         let call = Call::new(&self.core, method, params, options);
-        call.silence.watch(pin!(self.rounds(&call))).await
+        call.watch(pin!(self.rounds(&call))).await
     }
 
     /// All tools that may be called.
@@ -228,11 +236,10 @@ impl Modern {
     }
 
     fn body(&self, call: &Call<'_>, id: &Id, retry: &Retry) -> Bytes {
-        let core = &self.core;
+        let language = self.language();
         let meta = Meta {
-            revision: self.revision(),
-            capabilities: call.options.capabilities.as_ref().unwrap_or(&core.capabilities),
-            info: &core.info,
+            constant: &language.meta,
+            capabilities: call.options.capabilities.as_ref().unwrap_or(&self.core.capabilities),
             log_level: call.options.log_level,
         };
         call.params.modern(id, call.method, &meta, &call.options.progress, retry)

@@ -21,15 +21,31 @@ const FEW: usize = 4;
 /// The bytes around a name and its value: quotes, a colon and a comma.
 const PUNCTUATION: usize = 4;
 /// Bytes that the names of what the client adds may take, and its short values.
-const NAMES: usize = 320;
+const NAMES: usize = 128;
 
 /// The `_meta` every modern request carries.
 #[derive(Debug)]
 pub(crate) struct Meta<'a> {
-    pub(crate) revision: Revision,
+    pub(crate) constant: &'a ConstantMeta,
     pub(crate) capabilities: &'a [u8],
-    pub(crate) info: &'a [u8],
     pub(crate) log_level: Option<LogLevel>,
+}
+
+/// Members of it that are the same in every request, up to the value of the last, the capabilities.
+#[derive(Debug)]
+pub(crate) struct ConstantMeta(Vec<u8>);
+
+impl ConstantMeta {
+    pub(crate) fn new(revision: Revision, info: &[u8]) -> ConstantMeta {
+        let mut members = Writer::new();
+        members.text(META_VERSION, revision.as_str());
+        members.raw(META_INFO, info);
+        members.raw(META_CAPABILITIES, "");
+        let mut members = members.into_vec();
+        members.pop();
+        members.remove(0);
+        ConstantMeta(members)
+    }
 }
 
 /// What a retry after `input_required` adds.
@@ -194,7 +210,7 @@ impl<'a> CallParams<'a> {
         // These keys belong to each hop: a caller's own are not ours to pass on.
         let hop = [META_VERSION, META_CAPABILITIES, META_INFO];
         let again = retry.responses.iter().chain(&retry.state).map(Bytes::len).sum::<usize>();
-        let room = self.room() + ours.capabilities.len() + ours.info.len() + again;
+        let room = self.room() + ours.room() + again;
         encode::request_with(id, method, room, |out| {
             for (name, value) in self.members.iter().filter(|(name, _)| name != META) {
                 let replaced = again > 0 && matches!(&**name, "inputResponses" | "requestState");
@@ -241,12 +257,16 @@ impl<'a> CallParams<'a> {
 
 impl Meta<'_> {
     fn write(&self, meta: &mut Writer) {
-        meta.text(META_VERSION, self.revision.as_str());
-        meta.raw(META_CAPABILITIES, self.capabilities);
-        meta.raw(META_INFO, self.info);
+        meta.written(&[&self.constant.0, self.capabilities]);
         if let Some(level) = self.log_level {
-            meta.text(META_LOG_LEVEL, level.as_str());
+            let (name, level) = (META_LOG_LEVEL.as_bytes(), level.as_str().as_bytes());
+            meta.written(&[b"\"", name, b"\":\"", level, b"\""]);
         }
+    }
+
+    /// About how many bytes it takes.
+    fn room(&self) -> usize {
+        self.constant.0.len() + self.capabilities.len() + META_LOG_LEVEL.len()
     }
 }
 
@@ -276,18 +296,14 @@ mod tests {
     }
 
     fn modern(raw: &str, progress: ProgressWish, retry: &Retry) -> String {
-        let meta = Meta {
-            revision: Revision::V2026_07_28,
-            capabilities: b"{}",
-            info: b"{}",
-            log_level: None,
-        };
+        let constant = ConstantMeta::new(Revision::V2026_07_28, b"{}");
+        let meta = Meta { constant: &constant, capabilities: b"{}", log_level: None };
         let params = CallParams::parse(raw.as_bytes()).unwrap();
         let body = params.modern(&Id::number(7), "m", &meta, &progress, retry);
         let ours = concat!(
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-            r#""io.modelcontextprotocol/clientCapabilities":{},"#,
-            r#""io.modelcontextprotocol/clientInfo":{}"#
+            r#""io.modelcontextprotocol/clientInfo":{},"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{}"#
         );
         params_in(&body).replace(ours, "OURS")
     }

@@ -4,7 +4,7 @@
 //! a call a fifth cheaper than with a general pool. No TLS, no proxies: for those there is
 //! [`Exchange::over`](super::exchange::Exchange::over).
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
@@ -18,16 +18,19 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tower_service::Service;
 
 use super::error::ClientError;
 use super::exchange::RequestBody;
+use super::reply::{Reply, Wanted, receive};
 use crate::absorb::{self, Absorber};
 
-/// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
-/// crosses with the hang-up is lost.
-const IDLE: Duration = Duration::from_secs(4);
+/// How long an idle connection is kept, in [`TICK`]s. Many servers hang up after five seconds, and a
+/// request that crosses with the hang-up is lost.
+const IDLE: u64 = 4;
+/// The step in which the time of idle connections is told: to ask a clock twice per request costs more.
+const TICK: Duration = Duration::from_secs(1);
 /// How many of them are kept.
 const MAX_IDLE: usize = 32;
 /// How long a connection may take to be ready again.
@@ -48,9 +51,11 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    /// With the time since which they are idle; the newest is last.
-    connections: Vec<(SendRequest<RequestBody>, Instant)>,
-    /// Whether somebody will clear away what is idle for too long.
+    /// With the tick since which they are idle; the newest is last.
+    connections: Vec<(SendRequest<RequestBody>, u64)>,
+    /// Ticks so far. They are counted only while there are idle connections.
+    ticks: u64,
+    /// Whether somebody counts them, and clears away what is idle for too long.
     swept: bool,
 }
 
@@ -74,35 +79,38 @@ impl Plain {
         Plain(Arc::new(Pool { connector, url: url.clone(), idle: Mutex::default() }))
     }
 
-    /// Sends a request, which has a [`Host`](host) header, to the path of its URL.
-    pub(crate) async fn send(
+    /// Sends a request, which has a [`Host`](host) header and a [`target`], and takes in the response.
+    #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the request twice")]
+    pub(crate) fn send(
         &self,
         mut request: Request<RequestBody>,
-    ) -> Result<Response<Kept>, ClientError> {
-        let path = request.uri().path_and_query().cloned();
-        *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
-        while let Some(mut sender) = self.0.take() {
-            // Its last response was read to the end, so it is ready at once or was closed; unless the
-            // server answered early and never reads the rest of that request.
+        wanted: Wanted,
+    ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
+        async move {
+            while let Some(mut sender) = self.0.take() {
+                // Its last response was read to the end, so it is ready at once or was closed; unless the
+                // server answered early and never reads the rest of that request.
+                // Boxed, because it is rare and would make every call larger.
+                let ready = |sender| Box::pin(timeout(READY, SendRequest::ready(sender)));
+                let is_ready = sender.is_ready() || matches!(ready(&mut sender).await, Ok(Ok(())));
+                if !is_ready {
+                    continue;
+                }
+                match sender.try_send_request(request).await {
+                    Ok(response) => return receive(self.keep(response, sender), wanted).await,
+                    Err(mut error) => match error.take_message() {
+                        // It was closed before anything was written.
+                        Some(unsent) => request = unsent,
+                        None => return Err(ClientError::Broken(error.into_error().into())),
+                    },
+                }
+            }
+            let mut sender = Box::pin(self.connect()).await?;
+            let sent = sender.send_request(request).await;
+            let response = sent.map_err(|error| ClientError::Broken(error.into()))?;
             // Boxed, because it is rare and would make every call larger.
-            let ready = |sender| Box::pin(timeout(READY, SendRequest::ready(sender)));
-            let is_ready = sender.is_ready() || matches!(ready(&mut sender).await, Ok(Ok(())));
-            if !is_ready {
-                continue;
-            }
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(self.keep(response, sender)),
-                Err(mut error) => match error.take_message() {
-                    // It was closed before anything was written.
-                    Some(unsent) => request = unsent,
-                    None => return Err(ClientError::Broken(error.into_error().into())),
-                },
-            }
+            Box::pin(receive(self.keep(response, sender), wanted)).await
         }
-        let mut sender = Box::pin(self.connect()).await?;
-        let sent = sender.send_request(request).await;
-        sent.map(|response| self.keep(response, sender))
-            .map_err(|error| ClientError::Broken(error.into()))
     }
 
     async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
@@ -141,14 +149,7 @@ impl Plain {
 impl Pool {
     /// The connection that was used last.
     fn take(&self) -> Option<SendRequest<RequestBody>> {
-        let mut idle = self.lock();
-        let (sender, since) = idle.connections.pop()?;
-        if since.elapsed() < IDLE {
-            return Some(sender);
-        }
-        // All others are older.
-        idle.connections.clear();
-        None
+        self.lock().connections.pop().map(|(sender, _)| sender)
     }
 
     fn put(self: &Arc<Pool>, sender: SendRequest<RequestBody>) {
@@ -157,7 +158,8 @@ impl Pool {
         if idle.connections.len() >= MAX_IDLE || sender.is_closed() {
             return;
         }
-        idle.connections.push((sender, Instant::now()));
+        let since = idle.ticks;
+        idle.connections.push((sender, since));
         if !std::mem::replace(&mut idle.swept, true) {
             runtime.spawn(sweep(Arc::downgrade(self)));
         }
@@ -166,6 +168,11 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a request to this URL names it to its origin.
+pub(crate) fn target(url: &Uri) -> Uri {
+    url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")).into()
 }
 
 /// What the `Host` header of requests to this URL says.
@@ -180,10 +187,12 @@ pub(crate) fn host(url: &Uri) -> Result<HeaderValue, ClientError> {
 /// Clears away connections that are idle for too long, until none is left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(TICK).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.lock();
-        idle.connections.retain(|(sender, since)| since.elapsed() < IDLE && !sender.is_closed());
+        idle.ticks += 1;
+        let ticks = idle.ticks;
+        idle.connections.retain(|(sender, since)| ticks - since < IDLE && !sender.is_closed());
         if idle.connections.is_empty() {
             idle.swept = false;
             return;

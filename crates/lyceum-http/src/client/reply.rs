@@ -91,26 +91,31 @@ impl From<Refused> for ClientError {
 }
 
 /// Takes in a response.
-pub(crate) async fn receive<B>(response: Response<B>, wanted: Wanted) -> Result<Reply, ClientError>
+pub(crate) fn receive<B>(
+    response: Response<B>,
+    wanted: Wanted,
+) -> impl Future<Output = Result<Reply, ClientError>> + Send
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (parts, body) = response.into_parts();
-    let content = match wanted {
-        _ if !parts.status.is_success() => {
-            // Boxed, because it is rare and would make every call larger.
-            Content::Refused(Box::pin(refused(parts.status, &parts.headers, body)).await)
-        }
-        Wanted::Nothing => {
-            discard(body);
-            Content::Nothing
-        }
-        Wanted::Content { body: max_body, event: max_event } => {
-            accepted(parts.status, &parts.headers, body, max_body, max_event).await?
-        }
-    };
-    Ok(Reply { headers: parts.headers, content })
+    async move {
+        let content = match wanted {
+            _ if !parts.status.is_success() => {
+                // Boxed, because it is rare and would make every call larger.
+                Content::Refused(Box::pin(refused(parts.status, &parts.headers, body)).await)
+            }
+            Wanted::Nothing => {
+                discard(body);
+                Content::Nothing
+            }
+            Wanted::Content { body: max_body, event: max_event } => {
+                accepted(parts.status, &parts.headers, body, max_body, max_event).await?
+            }
+        };
+        Ok(Reply { headers: parts.headers, content })
+    }
 }
 
 async fn accepted<B>(

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ClientError;
+use crate::timers::Timers;
 
 /// The clock of one call.
 #[derive(Debug)]
@@ -47,21 +48,20 @@ impl Silence {
     /// would double the size of every call's future.
     pub(crate) async fn watch<T>(
         &self,
+        timers: &Timers,
         call: Pin<&mut impl Future<Output = Result<T, ClientError>>>,
     ) -> Result<T, ClientError> {
         tokio::select! {
             biased;
             ended = call => ended,
-            () = self.too_long() => Err(ClientError::Silent(self.limit)),
+            () = self.too_long(timers) => Err(ClientError::Silent(self.limit)),
         }
     }
 
-    async fn too_long(&self) {
+    async fn too_long(&self, timers: &Timers) {
         let mut end = self.end();
         loop {
-            // Boxed, because timers lie on boundaries of 128 bytes, and so would every future around
-            // one, which allocators find hard.
-            Box::pin(tokio::time::sleep_until(end)).await;
+            timers.wait(end).await;
             let later = self.end();
             if later <= end {
                 return;
@@ -111,8 +111,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_given_up() {
-        assert!(Silence::new(LIMIT).watch(pin!(silent_call(59))).await.is_ok());
-        let ended = Silence::new(LIMIT).watch(pin!(silent_call(61))).await;
+        let timers = Timers::default();
+        assert!(Silence::new(LIMIT).watch(&timers, pin!(silent_call(59))).await.is_ok());
+        let ended = Silence::new(LIMIT).watch(&timers, pin!(silent_call(61))).await;
         assert!(matches!(ended, Err(ClientError::Silent(LIMIT))));
     }
 
@@ -129,6 +130,6 @@ mod tests {
             sleep(59).await;
             Ok(())
         };
-        assert!(silence.watch(pin!(call)).await.is_ok());
+        assert!(silence.watch(&Timers::default(), pin!(call)).await.is_ok());
     }
 }

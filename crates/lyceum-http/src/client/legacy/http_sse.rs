@@ -57,12 +57,12 @@ impl HttpSse {
     pub(crate) async fn open(remote: &Arc<Remote>, places: Places) -> Result<HttpSse, ClientError> {
         let core = &remote.core;
         let opening = Silence::new(core.limits.probe);
-        let stream = opening.watch(pin!(Stream::open(remote, places))).await?;
+        let stream = opening.watch(&core.timers, pin!(Stream::open(remote, places))).await?;
         let params = handshake::params(core)?;
         let options = CallOptions::new();
         let params = CallParams::parse(&params)?;
         let hello = Call::new(core, handshake::METHOD, &params, &options);
-        let raw = hello.silence.watch(pin!(async { Ok(stream.call(&hello).await?) })).await?;
+        let raw = hello.watch(pin!(async { Ok(stream.call(&hello).await?) })).await?;
         let revision = handshake::accept(core, &raw)?;
         stream.link.tell(handshake::initialized()).await?;
         Ok(HttpSse { stream, places, greeting: Greeting { revision, raw } })
@@ -218,8 +218,9 @@ async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Message>, C
             messages.read(&event.data)?;
             continue;
         }
-        let fetching = Silence::new(link.remote.core.limits.probe);
-        match fetching.watch(pin!(link.fetch(&event.data))).await {
+        let core = &link.remote.core;
+        let fetching = Silence::new(core.limits.probe);
+        match fetching.watch(&core.timers, pin!(link.fetch(&event.data))).await {
             Ok(body) => messages.read(&body)?,
             Err(error) => tracing::warn!(%error, "could not fetch a message of the server"),
         }

@@ -50,8 +50,11 @@ impl Link {
         self.headers.contains_key(&SESSION_ID)
     }
 
-    pub(crate) async fn post(&self, body: Bytes) -> Result<Reply, ClientError> {
-        self.remote.exchange.post(&self.url, self.for_posts.clone(), body).await
+    pub(crate) fn post(
+        &self,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
+        self.remote.exchange.post(&self.url, self.for_posts.clone(), body)
     }
 
     /// Posts the request that begins a session.

@@ -31,7 +31,7 @@ impl Stdio {
         let options = CallOptions::new();
         let params = CallParams::parse(&params)?;
         let hello = Call::new(core, handshake::METHOD, &params, &options);
-        let raw = hello.silence.watch(pin!(call(&connection.line, &hello))).await?;
+        let raw = hello.watch(pin!(call(&connection.line, &hello))).await?;
         let revision = handshake::accept(core, &raw)?;
         connection.line.tell(handshake::initialized()).await?;
         Ok(Stdio { connection, greeting: Greeting { revision, raw } })

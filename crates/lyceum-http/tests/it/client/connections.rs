@@ -1,6 +1,7 @@
 //! Connections: used again when they can be, and never at the price of a call.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::connect;
 use super::script::{Scene, Script, Then, modern, result, status};
@@ -49,6 +50,20 @@ async fn refusals_keep_their_connection() {
         server.call("tools/call", CALL).await.unwrap_err();
     }
     assert_eq!(script.n_connections(), 1);
+}
+
+#[tokio::test]
+async fn connections_are_kept_for_seconds_only() {
+    let script = Script::play([modern()]).await;
+    let server = connect(&script).await;
+    for (idle, n_connections) in [(2, 1), (2, 1), (5, 2), (1, 2)] {
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(idle)).await;
+        tokio::time::resume();
+        script.add([result("tools/call", "{}")]);
+        server.call("tools/call", CALL).await.unwrap();
+        assert_eq!(script.n_connections(), n_connections, "after {idle} s");
+    }
 }
 
 #[tokio::test]

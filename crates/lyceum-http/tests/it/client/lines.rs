@@ -11,8 +11,8 @@ use super::{Echo, limits};
 
 const META: &str = concat!(
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientCapabilities":{},"#,
-    r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#
+    r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"#,
+    r#""io.modelcontextprotocol/clientCapabilities":{}"#
 );
 
 /// Calls in the background.

@@ -11,8 +11,8 @@ use super::{Echo, client, connect, limits};
 /// The `_meta` members every request of these tests carries.
 const META: &str = concat!(
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientCapabilities":{},"#,
-    r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#
+    r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"#,
+    r#""io.modelcontextprotocol/clientCapabilities":{}"#
 );
 
 fn request(routing: &str, body: &str) -> String {
