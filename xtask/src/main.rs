@@ -59,10 +59,12 @@ fn run(args: &[String]) -> Result<ExitCode> {
                 .map(|()| ExitCode::SUCCESS)
         }
         Some((command, rest)) if command == "bench" => bench::run(rest).map(|()| ExitCode::SUCCESS),
-        None => {
+        Some((command, _)) if !["help", "--help", "-h"].contains(&command.as_str()) => {
+            bail!("there is no command {command:?}\n\n{USAGE}")
+        }
+        _ => {
             print!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
-        Some((command, _)) => bail!("there is no command {command:?}\n\n{USAGE}"),
     }
 }

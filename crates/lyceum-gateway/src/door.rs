@@ -16,6 +16,7 @@ use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
 use crate::relay::tasks::{self, TaskRef};
 use crate::relay::{Relay, Subject};
+use crate::routes::Allow;
 use crate::upstream::Watch;
 
 /// A server with other servers behind it.
@@ -74,6 +75,12 @@ impl Door {
     /// The server whose door this is.
     pub fn server(&self) -> &Server {
         &self.state.server
+    }
+
+    /// Shows from now on what `allows` says of what is behind the gateway.
+    pub fn allow(&self, allows: Allow) {
+        self.state.allow(allows);
+        self.gateway.refresh();
     }
 
     /// The upstreams' tools that are shown here, in the order of their public names.

@@ -85,7 +85,7 @@ struct Running {
 pub(crate) struct DoorState {
     pub(crate) server: Server,
     pub(crate) routes: ArcSwap<Routes>,
-    allows: Allow,
+    allows: ArcSwap<Allow>,
 }
 
 impl Gateway {
@@ -145,6 +145,7 @@ impl Gateway {
     /// A handler that answers for `server` and, as far as `allows` says, for everything behind the
     /// gateway.
     pub fn door(&self, server: Server, allows: Allow) -> Door {
+        let allows = ArcSwap::from_pointee(allows);
         let state = Arc::new(DoorState { server, routes: ArcSwap::default(), allows });
         state.show(&self.0.catalogue.load());
         let mut doors = lock(&self.0.doors);
@@ -270,7 +271,7 @@ impl Gateway {
         &self.0.started
     }
 
-    fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         self.0.refresh();
     }
 }
@@ -308,11 +309,16 @@ impl Inner {
 impl DoorState {
     /// Whether a tool of an upstream would be shown that has this name.
     pub(crate) fn may_show(&self, tool: &str) -> bool {
-        (self.allows)(tool) && !self.server.has_tool(tool)
+        (self.allows.load())(tool) && !self.server.has_tool(tool)
+    }
+
+    /// Shows from the next time on what `allows` says.
+    pub(crate) fn allow(&self, allows: Allow) {
+        self.allows.store(Arc::new(allows));
     }
 
     fn show(self: &Arc<Self>, catalogue: &Catalogue) {
-        let (routes, mut foreign) = Routes::choose(catalogue, &self.allows);
+        let (routes, mut foreign) = Routes::choose(catalogue, &self.allows.load());
         self.routes.store(Arc::new(routes));
         let door = Arc::downgrade(self);
         foreign.claims = Some(Arc::new(move |uri| {

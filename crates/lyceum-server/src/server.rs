@@ -69,7 +69,17 @@ impl Server {
 
     /// Shows or hides a tool and tells clients; `false` when that changes nothing.
     pub fn enable_tool(&self, name: &str, enabled: bool) -> bool {
-        let changed = replace(&self.0.tools, |tools| tools.with_enabled(name, enabled));
+        self.enable(|tool, before| if tool == name { enabled } else { before })
+    }
+
+    /// Shows the tools of which `enabled` says so by their names, hides the others and tells
+    /// clients; `false` when that changes nothing.
+    pub fn enable_tools(&self, enabled: impl Fn(&str) -> bool) -> bool {
+        self.enable(|tool, _| enabled(tool))
+    }
+
+    fn enable(&self, enabled: impl Fn(&str, bool) -> bool) -> bool {
+        let changed = replace(&self.0.tools, |tools| tools.with_enabled(&enabled));
         self.tell_if(changed, Change::Tools)
     }
 

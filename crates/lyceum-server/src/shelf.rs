@@ -147,15 +147,16 @@ impl<T: Listed> Shelf<T> {
         (items.len() < self.items.len()).then(|| Self::of(items, self.last, self.foreign.clone()))
     }
 
-    /// A copy with the item shown or hidden, or `None` when that changes nothing.
-    pub(crate) fn with_enabled(&self, key: &str, enabled: bool) -> Option<Self> {
+    /// A copy in which `enabled` says of each item by its key, and whether it is shown now, whether
+    /// it is to be shown; `None` when that changes nothing.
+    pub(crate) fn with_enabled(&self, enabled: impl Fn(&str, bool) -> bool) -> Option<Self> {
         let mut items = self.items.clone();
-        let item = items.iter_mut().find(|item| item.value.key() == key)?;
-        if item.enabled == enabled {
-            return None;
+        let mut changed = false;
+        for item in &mut items {
+            let now = enabled(item.value.key(), item.enabled);
+            changed |= std::mem::replace(&mut item.enabled, now) != now;
         }
-        item.enabled = enabled;
-        Some(Self::of(items, self.last, self.foreign.clone()))
+        changed.then(|| Self::of(items, self.last, self.foreign.clone()))
     }
 
     fn of(items: Vec<Item<T>>, last: u64, foreign: Vec<Arc<ForeignItem>>) -> Self {

@@ -10,13 +10,12 @@ use hyper::body::Incoming;
 use lyceum_gateway::Gateway;
 use lyceum_http::{Endpoint, Sealer, Site, serve};
 use lyceum_kb::{Indexer, Kb};
-use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::time::{Duration, Instant, interval};
 
 use crate::background::Background;
-use crate::behind::{self, Origin, Standing};
+use crate::behind::{self, Origin, Profile, Standing};
 use crate::config::{self, Config};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
 use crate::knox::{self, Surface};
@@ -41,10 +40,10 @@ pub(crate) struct App {
     indexer: Indexer,
 }
 
-/// An endpoint and the server behind it.
+/// An endpoint and what answers for it.
 struct Door {
     endpoint: Endpoint<lyceum_gateway::Door>,
-    server: Server,
+    handler: lyceum_gateway::Door,
     /// What its path must hold.
     token: Option<Arc<PathToken>>,
     /// Everything else at and below its path.
@@ -106,7 +105,7 @@ impl App {
             background.run(token.follow());
         }
         let about_documents = doors.iter().filter(|door| door.knox.is_none());
-        let servers = about_documents.map(|door| door.server.clone()).collect();
+        let servers = about_documents.map(|door| door.handler.server().clone()).collect();
         background.run(knowledge::follow(&kb, servers).await?);
         background.run(library::apply_skip_rules(kb.clone()));
         let indexer = Indexer::start(kb.clone())?;
@@ -127,7 +126,13 @@ impl App {
     /// Reads the configuration again when it changes.
     pub(crate) fn follow(&mut self, origin: Origin) {
         let standing = Standing::of(&self.config);
-        self.background.run(behind::follow(origin, standing, self.gateway.clone()));
+        let configured = self.config.endpoints.iter().zip(&self.doors);
+        let profiles = configured.map(|(endpoint, door)| Profile {
+            endpoint: endpoint.clone(),
+            handler: door.handler.clone(),
+        });
+        let profiles = profiles.collect();
+        self.background.run(behind::follow(origin, standing, self.gateway.clone(), profiles));
     }
 
     /// Serves until `shutdown` completes, then lets running calls finish.
@@ -137,8 +142,8 @@ impl App {
         let options = config.connections.clone();
         let stop = async {
             shutdown.await;
-            for Door { endpoint, server, .. } in &doors {
-                server.close();
+            for Door { endpoint, handler, .. } in &doors {
+                handler.server().close();
                 endpoint.close_streams();
             }
         };
@@ -199,10 +204,9 @@ impl House<'_> {
             true => knox::server(),
             false => knowledge::server(&self.kb, |tool| endpoint.offers(tool)),
         };
-        let shown = endpoint.clone();
-        let door = self.gateway.door(server.clone(), Arc::new(move |tool| shown.offers(tool)));
+        let handler = self.gateway.door(server, behind::allowed(endpoint));
         let revocations = revocations(&config.data, &endpoint.path);
-        let mut built = Endpoint::builder(endpoint.path.as_str(), door.clone())
+        let mut built = Endpoint::builder(endpoint.path.as_str(), handler.clone())
             .dialect(endpoint.dialect)
             .sse(endpoint.sse)
             .explain(endpoint.explain)
@@ -214,16 +218,16 @@ impl House<'_> {
             .revocations(&revocations);
         if endpoint.is_knox {
             let base = &endpoint.path;
-            let info = knox::info(base, &door, &self.gateway);
+            let info = knox::info(base, &handler, &self.gateway);
             built = built.hand_over(knox::messages(base)).info(info);
         }
         let built =
             built.build().with_context(|| format!("cannot use {}", revocations.display()))?;
         let knox = endpoint.is_knox.then(|| {
             let keeper = self.keeper(admission(), &endpoint.path);
-            Surface::new(built.clone(), door, self.gateway.clone(), keeper)
+            Surface::new(built.clone(), handler.clone(), self.gateway.clone(), keeper)
         });
-        Ok(Door { endpoint: built, server, token, knox })
+        Ok(Door { endpoint: built, handler, token, knox })
     }
 
     /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
@@ -248,7 +252,8 @@ impl House<'_> {
             embedder,
             integrity,
             gateway: self.gateway.clone(),
-            info: info(&config.endpoints, doors, &self.kb),
+            whole: knowledge::server(&self.kb, |_| true),
+            profiles: config.endpoints.iter().zip(doors).map(profiled).collect(),
             started: Instant::now(),
         };
         Rest::new(desk, door)
@@ -292,23 +297,12 @@ impl Door {
     }
 }
 
-/// What `/info` says: the tools of each endpoint and of all together.
-fn info(endpoints: &[config::Endpoint], doors: &[Door], kb: &Kb) -> rest::Info {
-    let names = || knowledge::tools::NAMES.iter().map(|&name| name.to_owned());
-    let profile = |(endpoint, door): (&config::Endpoint, &Door)| rest::Profile {
+fn profiled((endpoint, door): (&config::Endpoint, &Door)) -> rest::Profiled {
+    rest::Profiled {
         name: endpoint.profile_name().to_owned(),
         path: endpoint.path.clone(),
         dialect: endpoint.dialect.as_str(),
-        tools: names().filter(|name| !endpoint.is_knox && endpoint.offers(name)).collect(),
-        schema_hash: door.server.schema_hash(),
-    };
-    rest::Info {
-        name: "lyceum",
-        version: env!("CARGO_PKG_VERSION"),
-        schema_version: knowledge::SCHEMA_VERSION,
-        schema_hash: knowledge::server(kb, |_| true).schema_hash(),
-        tools: names().collect(),
-        profiles: endpoints.iter().zip(doors).map(profile).collect(),
+        server: door.handler.server().clone(),
     }
 }
 

@@ -8,11 +8,11 @@ use anyhow::Context;
 use lyceum_gateway::lock::Lock;
 use lyceum_gateway::oauth::TokenStore;
 use lyceum_gateway::process::AllowedCommands;
-use lyceum_gateway::{Gateway, Setting, stack};
+use lyceum_gateway::{Allow, Door, Gateway, Setting, stack};
 use lyceum_http::Sealer;
 use tokio::time::{Duration, interval};
 
-use crate::config::{Config, Environment, Settings};
+use crate::config::{Config, Endpoint, Environment, Settings};
 
 /// What authorization servers gave us, in the data directory.
 const TOKENS: &str = "upstream-tokens";
@@ -60,7 +60,12 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
 
 /// Puts changes of the configuration and of the lockfile into effect, for ever: at SIGHUP, and when
 /// a file is another than before. What cannot be used is refused and changes nothing.
-pub(crate) async fn follow(origin: Origin, mut current: Standing, gateway: Gateway) {
+pub(crate) async fn follow(
+    origin: Origin,
+    mut current: Standing,
+    gateway: Gateway,
+    mut profiles: Vec<Profile>,
+) {
     let file = origin.file.clone().or(origin.environment.config_file());
     let mut config = Watched::new(file);
     let mut lockfile = Watched::new(Some(current.lockfile.clone()));
@@ -72,7 +77,7 @@ pub(crate) async fn follow(origin: Origin, mut current: Standing, gateway: Gatew
             () = hangups.next() => true,
         };
         if config.has_changed() || told {
-            reload(&origin, &mut current, &gateway);
+            reload(&origin, &mut current, &gateway, &mut profiles);
             lockfile.turn_to(&current.lockfile);
         }
         if lockfile.has_changed() || told {
@@ -105,7 +110,32 @@ impl Standing {
     }
 }
 
-fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway) {
+/// An endpoint as it is configured, and what answers for it.
+pub(crate) struct Profile {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) handler: Door,
+}
+
+impl Profile {
+    /// Offers what the endpoint at its path offers by now.
+    fn offer(&mut self, endpoints: &[Endpoint]) {
+        let now = endpoints.iter().find(|endpoint| endpoint.path == self.endpoint.path);
+        if let Some(now) = now.filter(|now| now.tools != self.endpoint.tools) {
+            self.endpoint.tools.clone_from(&now.tools);
+            self.handler.server().enable_tools(|tool| now.offers(tool));
+            self.handler.allow(allowed(&self.endpoint));
+            tracing::info!(endpoint = %now.path, "the endpoint offers other tools");
+        }
+    }
+}
+
+/// What an endpoint shows of upstreams.
+pub(crate) fn allowed(endpoint: &Endpoint) -> Allow {
+    let endpoint = endpoint.clone();
+    Arc::new(move |tool| endpoint.offers(tool))
+}
+
+fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway, profiles: &mut [Profile]) {
     let file = origin.file.as_deref();
     match Config::load(origin.flags.clone(), file, &origin.environment) {
         Ok(config) => {
@@ -116,7 +146,7 @@ fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway) {
                 tracing::warn!(
                     settings = changed.join(", "),
                     "these changed settings wait until the server is restarted; upstreams, their \
-                     lockfile and [stdio] take effect at once"
+                     lockfile, [stdio] and the tools of endpoints take effect at once"
                 );
             }
             if allowed_commands != current.allowed_commands {
@@ -124,6 +154,7 @@ fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway) {
             }
             (current.lockfile, current.allowed_commands) = (lockfile, allowed_commands);
             tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
+            profiles.iter_mut().for_each(|profile| profile.offer(&config.endpoints));
             gateway.configure(config.upstreams);
         }
         Err(error) => {

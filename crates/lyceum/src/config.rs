@@ -76,6 +76,8 @@ pub(crate) struct Config {
 impl Config {
     /// What a running server cannot change, by the names of its settings, for comparison.
     pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+        let without_tools = |endpoint: &Endpoint| Endpoint { tools: None, ..endpoint.clone() };
+        let endpoints: Vec<_> = self.endpoints.iter().map(without_tools).collect();
         let parts: [(&str, &dyn std::fmt::Debug); 13] = [
             ("listen", &self.listen.value),
             ("i_know_unauthenticated", &self.open_to_all),
@@ -87,7 +89,7 @@ impl Config {
             ("embeddings", &self.embeddings),
             ("documents, index", &self.policy),
             ("rest", &self.rest_keys),
-            ("endpoint", &self.endpoints),
+            ("endpoint", &endpoints),
             ("preset", &self.uri_form),
             ("limits", &(&self.limits, &self.connections)),
         ];

@@ -35,7 +35,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Duration, timeout};
 
 pub(crate) use health::{Integrity, check_integrity};
-pub(crate) use info::{Info, Profile};
+pub(crate) use info::Profiled;
 pub(crate) use visit::Desk;
 
 use crate::keys::{Gate, Refusals};

@@ -35,6 +35,8 @@ pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
         });
     let builder =
         prompts::all(kb).into_iter().fold(builder, |builder, prompt| builder.prompt(prompt));
-    let offered = tools::all(&desk).into_iter().filter(|tool| offers(tool.name()));
-    offered.fold(builder, |builder, tool| builder.tool(tool)).build()
+    let tools = tools::all(&desk).into_iter();
+    let server = tools.fold(builder, |builder, tool| builder.tool(tool)).build();
+    server.enable_tools(offers);
+    server
 }

@@ -7,11 +7,12 @@ use lyceum_gateway::Gateway;
 use lyceum_http::{Principal, Purpose, Sealer};
 use lyceum_kb::store::AuditEntry;
 use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Write, Written};
+use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::Instant;
 
 use super::health::Integrity;
-use super::info::Info;
+use super::info::Profiled;
 use super::problem::Problem;
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::tools::list_documents::Cursors;
@@ -30,7 +31,9 @@ pub(crate) struct Desk {
     pub(crate) embedder: Arc<Observed>,
     pub(crate) integrity: Arc<Integrity>,
     pub(crate) gateway: Gateway,
-    pub(crate) info: Info,
+    /// The server with all tools.
+    pub(crate) whole: Server,
+    pub(crate) profiles: Vec<Profiled>,
     pub(crate) started: Instant,
 }
 

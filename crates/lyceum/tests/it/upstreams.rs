@@ -194,6 +194,46 @@ async fn what_may_be_started_and_the_lockfile_change_without_a_restart() {
 }
 
 #[tokio::test]
+async fn the_tools_of_endpoints_change_without_a_restart() {
+    let setup = Setup::new();
+    setup.configure(&["one"]);
+    let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
+    let offer = |tools: &str| {
+        setup.write(&format!("[[endpoint]]\npath = \"/mcp\"\n{tools}\n{upstreams}"));
+    };
+    offer("");
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "one_greet", true).await;
+    let all = tools(&lyceum).await;
+    let listen = json!({ "notifications": { "toolsListChanged": true } });
+    let listen = Request::modern("/mcp", 1, "subscriptions/listen", listen);
+    let (_, mut news) = lyceum.connect().await.stream(&listen).await;
+    assert!(news.next().await.unwrap().data.contains("acknowledged"));
+
+    offer("tools = [\"search_*\", \"list_documents\"]");
+    becomes(&lyceum, "one_greet", false).await;
+    assert_eq!(tools(&lyceum).await, ["search_knowledge", "list_documents"]);
+    let changed = news.next().await.unwrap();
+    assert!(changed.data.contains("notifications/tools/list_changed"), "{changed:?}");
+    for name in ["one_greet", "delete_document"] {
+        let call = json!({ "name": name, "arguments": { "path": "a.md" } });
+        let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await.json();
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    let info = lyceum.call(&Request::new("GET", "/info")).await.json();
+    let profile = &info["profiles"][0];
+    assert_eq!(profile["tools"], json!(["search_knowledge", "list_documents"]), "{profile}");
+    assert_ne!(profile["schema_hash"], info["schema_hash"]);
+
+    offer("tools = [\"one_*\"]");
+    becomes(&lyceum, "one_greet", true).await;
+    assert_eq!(tools(&lyceum).await, ["one_greet"]);
+    offer("");
+    becomes(&lyceum, "search_knowledge", true).await;
+    assert_eq!(tools(&lyceum).await, all);
+}
+
+#[tokio::test]
 async fn a_changed_definition_is_held_back_until_it_is_approved() {
     let setup = Setup::new();
     setup.configure(&["one"]);
