@@ -103,11 +103,12 @@ class Handler(BaseHTTPRequestHandler):
         mode = sys.argv[1]
         if mode == "plain" or self.path != "/base/sse":
             return self.send_error(404)
+        # Before the client hears of it: it may send at once.
+        mine = queue.Queue()
+        STREAMS.append(mine)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        mine = queue.Queue()
-        STREAMS.append(mine)
         self.event("hello", "an event nobody knows")
         if mode == "sse":
             self.event("endpoint", "/inbox")
