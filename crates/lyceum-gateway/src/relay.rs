@@ -7,6 +7,7 @@
 //! | modern | modern | `input_required`, with the upstream's state inside ours |
 //! | modern | legacy | `input_required`, while the upstream's call is held open (`held`) |
 
+mod answer;
 pub(crate) mod asking;
 mod error;
 mod held;
@@ -14,6 +15,7 @@ mod line;
 mod params;
 mod result;
 mod state;
+mod subject;
 pub(crate) mod tasks;
 
 use std::sync::Arc;
@@ -22,46 +24,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_http::client::{CallOptions, CallParams, ClientError};
 use lyceum_http::{Context, Outcome};
-use lyceum_wire::{ClientCapabilities, Era, ErrorCode, Member, Object, Request, RpcError};
+use lyceum_wire::{ClientCapabilities, Era, Member, Object, Request, RpcError};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::catalogue::{Entry, Tool};
 use crate::door::Door;
 use crate::upstream::{Connection, Upstream};
+use answer::Source;
 pub(crate) use held::Held;
 use held::{Calling, HeldCall, Step};
 use line::{Line, Relaying};
-use params::Passing;
 pub(crate) use params::with_member;
-use result::Shape;
 use state::State;
+pub(crate) use subject::Subject;
 use tasks::{Bridge, TaskRef, Tasking};
 
 /// How long a call waits for a connection to be made again before it is repeated.
 const RENEWAL: Duration = Duration::from_secs(3);
-
-/// What a request is about.
-#[derive(Debug)]
-pub(crate) enum Subject {
-    Tool(Arc<Tool>),
-    Prompt(Arc<Entry>),
-    /// An upstream's resource, by its own URI.
-    Resource(Arc<Upstream>, String),
-    /// The member of `ref` that names it, and the upstream's own name for it.
-    Completion(Arc<Upstream>, &'static str, String),
-    Task(TaskRef),
-    /// A tool of an upstream that has never been reached.
-    Absent(Arc<Upstream>, String),
-}
-
-/// Whence a result comes.
-#[derive(Debug, Clone, Copy)]
-struct Source {
-    era: Era,
-    /// The number of the connection.
-    connection: u64,
-}
 
 /// One request on its way through.
 #[derive(Debug)]
@@ -71,40 +50,6 @@ pub(crate) struct Relay<'a> {
 }
 
 type Answer = Result<Outcome, RpcError>;
-
-impl Subject {
-    fn upstream(&self) -> &Arc<Upstream> {
-        match self {
-            Subject::Tool(tool) => &tool.entry.upstream,
-            Subject::Prompt(entry) => &entry.upstream,
-            Subject::Resource(upstream, _)
-            | Subject::Completion(upstream, ..)
-            | Subject::Absent(upstream, _) => upstream,
-            Subject::Task(task) => &task.upstream,
-        }
-    }
-
-    /// Whether the request may be made twice.
-    fn may_repeat(&self) -> bool {
-        match self {
-            Subject::Tool(tool) => tool.may_repeat,
-            Subject::Prompt(_) | Subject::Resource(..) | Subject::Completion(..) => true,
-            Subject::Task(..) | Subject::Absent(..) => false,
-        }
-    }
-
-    /// What to pass on in place of the public name.
-    fn passing(&self) -> Passing<'_> {
-        match self {
-            Subject::Tool(tool) => Passing::Member("name", &tool.entry.own),
-            Subject::Prompt(entry) => Passing::Member("name", &entry.own),
-            Subject::Resource(_, uri) => Passing::Member("uri", uri),
-            Subject::Completion(_, member, own) => Passing::Reference(member, own),
-            Subject::Task(task) => Passing::Member("taskId", &task.own),
-            Subject::Absent(_, name) => Passing::Member("name", name),
-        }
-    }
-}
 
 impl<'a> Relay<'a> {
     pub(crate) fn new(door: &'a Door, subject: Subject) -> Relay<'a> {
@@ -425,86 +370,6 @@ impl<'a> Relay<'a> {
             }
         }
         options
-    }
-
-    fn back(&self, result: &Bytes, request: &Request, cx: &Context, source: Source) -> Outcome {
-        let shape = Shape {
-            method: &request.method,
-            client: cx.era(),
-            upstream: source.era,
-            uris: self.subject.upstream().uris(),
-            info: self.info(),
-        };
-        if let Subject::Tool(_) = &self.subject
-            && let Some(own) = tasks::id_in(result)
-        {
-            let task = TaskRef::new(self.subject.upstream(), source.connection, &own, cx);
-            return Outcome::json(tasks::created(self.door, result, &task, cx, &shape));
-        }
-        let result = result::passed_back(result, &shape);
-        Outcome::json(match &self.subject {
-            Subject::Task(task) => tasks::followed(&result, task, &shape),
-            _ => result,
-        })
-    }
-
-    fn info(&self) -> &[u8] {
-        self.door.server().brief_info()
-    }
-
-    /// The answer to a call an upstream refused or lost.
-    fn refused(&self, error: ClientError, request: &Request, cx: &Context, era: Era) -> Answer {
-        let upstream = &self.subject.upstream().config;
-        let uris = self.subject.upstream().uris();
-        match error {
-            ClientError::Rpc(error)
-                if cx.era() == Era::Modern
-                    && error.code == ErrorCode::URL_ELICITATION_REQUIRED
-                    && !asking::url_elicitations(&error).is_empty() =>
-            {
-                let needed = ClientCapabilities::ELICITATION_URL;
-                if !cx.capabilities.has(needed) {
-                    return Err(RpcError::missing_capability(&asking::capabilities(needed)));
-                }
-                let requests = asking::url_elicitations(&error);
-                let state = State::Again.seal(request, cx, &upstream.name);
-                Ok(Outcome::json(result::input_required(&requests, &state, self.info())))
-            }
-            ClientError::Rpc(error) => {
-                Err(error::passed_back(error, &request.method, cx.era(), era, uris))
-            }
-            ClientError::Silent(limit) => self.failed(
-                format!("{} did not answer within {limit:?}", upstream.name),
-                request,
-                cx,
-            ),
-            error => {
-                let reason = crate::upstream::describe(&error);
-                self.failed(format!("{}: {reason}", upstream.name), request, cx)
-            }
-        }
-    }
-
-    /// The answer when there is none from the upstream. A model that called a tool is told.
-    fn failed(&self, problem: String, request: &Request, cx: &Context) -> Answer {
-        if !matches!(self.subject, Subject::Tool(_) | Subject::Absent(..)) {
-            return Err(RpcError::internal(problem));
-        }
-        let told = result::tool_error(&problem);
-        Ok(self.back(&told, request, cx, Source::nowhere(Era::Legacy)))
-    }
-}
-
-impl Source {
-    /// What we say ourselves, in the words of an era.
-    fn nowhere(era: Era) -> Source {
-        Source { era, connection: 0 }
-    }
-}
-
-impl From<&Arc<Connection>> for Source {
-    fn from(connection: &Arc<Connection>) -> Source {
-        Source { era: connection.era, connection: connection.number }
     }
 }
 
