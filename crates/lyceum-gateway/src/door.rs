@@ -77,10 +77,10 @@ impl Door {
         &self.state.server
     }
 
-    /// Shows from now on what `allows` says of what is behind the gateway.
+    /// Shows what `allows` says of what is behind the gateway, from when the upstreams are next
+    /// configured.
     pub fn allow(&self, allows: Allow) {
         self.state.allow(allows);
-        self.gateway.refresh();
     }
 
     /// The upstreams' tools that are shown here, in the order of their public names.

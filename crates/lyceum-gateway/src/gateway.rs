@@ -271,7 +271,7 @@ impl Gateway {
         &self.0.started
     }
 
-    pub(crate) fn refresh(&self) {
+    fn refresh(&self) {
         self.0.refresh();
     }
 }

@@ -18,7 +18,7 @@ use crate::context::{Delivery, Outlet, OutletFuture};
 use crate::dialect::{Decision, Verdict};
 use crate::legacy::Origin;
 use crate::outbox::Outbox;
-use crate::timers::Timers;
+use crate::timers::{Timers, later};
 
 /// The outlet of one POST.
 pub(crate) struct PostOutlet {
@@ -172,7 +172,7 @@ impl PostOutlet {
                 biased;
                 first = first.as_mut() => return first,
                 // Set only if it is needed.
-                () = async { timers.wait(Instant::now() + patience).await } => {}
+                () = async { timers.wait(later(Instant::now(), patience)).await } => {}
             }
             // Nothing to say for a while: a stream can carry keep-alive comments.
             self.open();

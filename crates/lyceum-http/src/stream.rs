@@ -14,6 +14,7 @@ use tokio::time::{Duration, Instant, Sleep};
 use crate::authenticate::Lapse;
 use crate::outbox::{Outbox, Read, Reader};
 use crate::sse::{self, Event};
+use crate::timers::later;
 
 /// A call that runs inside its own response: dropping the response drops the call.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -94,13 +95,13 @@ impl EventStream {
         }
         match this.reader.poll_read(cx) {
             Poll::Ready(Read::Message(sequence, message)) => {
-                this.silence.as_mut().reset(Instant::now() + this.keep_alive);
+                this.silence.as_mut().reset(later(Instant::now(), this.keep_alive));
                 Poll::Ready(Some(frame(this.number, sequence, &message)))
             }
             Poll::Ready(Read::End) => Poll::Ready(None),
             Poll::Pending => {
                 std::task::ready!(this.silence.as_mut().poll(cx));
-                this.silence.as_mut().reset(Instant::now() + this.keep_alive);
+                this.silence.as_mut().reset(later(Instant::now(), this.keep_alive));
                 Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
             }
         }

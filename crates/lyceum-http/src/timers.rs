@@ -9,10 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, Id};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 /// How many timers are kept. One that rings meanwhile wakes whoever waited for it last, once.
 const MAX_SPARE: usize = 64;
+
+/// Longer than anybody waits, and not so long that no time can be told.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// The time so much later, as far as there is one.
+pub(crate) fn later(time: Instant, by: Duration) -> Instant {
+    time + by.min(FAR)
+}
 
 /// Timers nobody waits for.
 #[derive(Debug, Default)]
@@ -31,8 +39,9 @@ impl Timers {
     /// Waits until `deadline`.
     pub(crate) fn wait(&self, deadline: Instant) -> Wait<'_> {
         let runtime = Handle::current().id();
-        let spare = self.lock().pop().filter(|spare| spare.runtime == runtime);
-        let set = match spare {
+        let spare = self.lock().pop();
+        // Another's does not ring here. Ids are given to one runtime after the other and never again.
+        let set = match spare.filter(|spare| spare.runtime == runtime) {
             Some(mut spare) => {
                 spare.sleep.as_mut().reset(deadline);
                 spare
@@ -79,8 +88,6 @@ impl Drop for Wait<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;

@@ -138,7 +138,7 @@ impl App {
     /// Serves until `shutdown` completes, then lets running calls finish.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
-        let Self { listener, config, doors, gateway, rest, background, indexer, .. } = self;
+        let Self { listener, config, doors, gateway, rest, mut background, indexer, .. } = self;
         let options = config.connections.clone();
         let stop = async {
             shutdown.await;
@@ -149,6 +149,7 @@ impl App {
         };
         let served = serve(listener, site, options, stop).await;
         // What hands out work goes first, so that what writes it down can finish.
+        background.calm_down();
         drop((doors, rest, indexer));
         gateway.close().await;
         background.stop().await;

@@ -24,9 +24,14 @@ impl Background {
         self.finishing.push(tokio::spawn(task));
     }
 
+    /// Ends what would go on for ever.
+    pub(crate) fn calm_down(&mut self) {
+        self.endless.drain(..).for_each(|task| task.abort());
+    }
+
     /// Ends everything; those who hand out work must be gone by now.
     pub(crate) async fn stop(mut self) {
-        self.endless.drain(..).for_each(|task| task.abort());
+        self.calm_down();
         for mut task in self.finishing.drain(..) {
             if timeout(PATIENCE, &mut task).await.is_err() {
                 task.abort();

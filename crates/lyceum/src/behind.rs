@@ -117,13 +117,18 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Offers what the endpoint at its path offers by now.
+    /// Offers what the endpoint at its path offers by now. One that is guarded otherwise by now waits
+    /// for that: its tools may be meant for those only who could enter then.
     fn offer(&mut self, endpoints: &[Endpoint]) {
-        let now = endpoints.iter().find(|endpoint| endpoint.path == self.endpoint.path);
+        let is_ours = |now: &&Endpoint| {
+            let tools = self.endpoint.tools.clone();
+            self.endpoint == Endpoint { tools, ..Endpoint::clone(now) }
+        };
+        let now = endpoints.iter().find(is_ours);
         if let Some(now) = now.filter(|now| now.tools != self.endpoint.tools) {
-            self.endpoint.tools.clone_from(&now.tools);
+            self.endpoint = now.clone();
             self.handler.server().enable_tools(|tool| now.offers(tool));
-            self.handler.allow(allowed(&self.endpoint));
+            self.handler.allow(allowed(now));
             tracing::info!(endpoint = %now.path, "the endpoint offers other tools");
         }
     }

@@ -18,7 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
 use super::error::ClientError;
@@ -26,11 +26,9 @@ use super::exchange::RequestBody;
 use super::reply::{Reply, Wanted, receive};
 use crate::absorb::{self, Absorber};
 
-/// How long an idle connection is kept, in [`TICK`]s. Many servers hang up after five seconds, and a
-/// request that crosses with the hang-up is lost.
-const IDLE: u64 = 4;
-/// The step in which the time of idle connections is told: to ask a clock twice per request costs more.
-const TICK: Duration = Duration::from_secs(1);
+/// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
+/// crosses with the hang-up is lost.
+const IDLE: Duration = Duration::from_secs(4);
 /// How many of them are kept.
 const MAX_IDLE: usize = 32;
 /// How long a connection may take to be ready again.
@@ -51,11 +49,9 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    /// With the tick since which they are idle; the newest is last.
-    connections: Vec<(SendRequest<RequestBody>, u64)>,
-    /// Ticks so far. They are counted only while there are idle connections.
-    ticks: u64,
-    /// Whether somebody counts them, and clears away what is idle for too long.
+    /// With the time since which they are idle; the newest is last.
+    connections: Vec<(SendRequest<RequestBody>, Instant)>,
+    /// Whether somebody will clear away what is idle for too long.
     swept: bool,
 }
 
@@ -149,7 +145,14 @@ impl Plain {
 impl Pool {
     /// The connection that was used last.
     fn take(&self) -> Option<SendRequest<RequestBody>> {
-        self.lock().connections.pop().map(|(sender, _)| sender)
+        let mut idle = self.lock();
+        let (sender, since) = idle.connections.pop()?;
+        if since.elapsed() < IDLE {
+            return Some(sender);
+        }
+        // All others are older.
+        idle.connections.clear();
+        None
     }
 
     fn put(self: &Arc<Pool>, sender: SendRequest<RequestBody>) {
@@ -158,8 +161,7 @@ impl Pool {
         if idle.connections.len() >= MAX_IDLE || sender.is_closed() {
             return;
         }
-        let since = idle.ticks;
-        idle.connections.push((sender, since));
+        idle.connections.push((sender, Instant::now()));
         if !std::mem::replace(&mut idle.swept, true) {
             runtime.spawn(sweep(Arc::downgrade(self)));
         }
@@ -187,12 +189,10 @@ pub(crate) fn host(url: &Uri) -> Result<HeaderValue, ClientError> {
 /// Clears away connections that are idle for too long, until none is left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        tokio::time::sleep(TICK).await;
+        tokio::time::sleep(IDLE).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.lock();
-        idle.ticks += 1;
-        let ticks = idle.ticks;
-        idle.connections.retain(|(sender, since)| ticks - since < IDLE && !sender.is_closed());
+        idle.connections.retain(|(sender, since)| since.elapsed() < IDLE && !sender.is_closed());
         if idle.connections.is_empty() {
             idle.swept = false;
             return;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::ClientError;
-use crate::timers::Timers;
+use crate::timers::{Timers, later};
 
 /// The clock of one call.
 #[derive(Debug)]
@@ -72,11 +72,9 @@ impl Silence {
 
     /// When the silence will have been too long, unless something happens.
     fn end(&self) -> Instant {
-        // Far enough that no call reaches it, and no sum overflows.
-        let far = Duration::from_secs(60 * 60 * 24 * 365);
         let state = self.lock();
         let heard = if state.n_busy > 0 { Instant::now() } else { state.heard };
-        heard + self.limit.min(far)
+        later(heard, self.limit)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

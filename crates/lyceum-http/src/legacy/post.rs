@@ -219,7 +219,7 @@ impl<H: Handler> Shared<H> {
             revision: origin.revision,
             served: self.served,
             capabilities: origin.token.as_ref().map_or(none, |token| token.capabilities),
-            log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.touch())),
+            log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.log_level())),
             progress_token,
             principal,
             endpoint: Arc::clone(&self.name),

@@ -2,6 +2,7 @@
 //!
 //! Sharded by session key, so that no lock is shared by all requests.
 
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,6 +59,14 @@ struct Live {
 }
 
 impl Shard {
+    /// A live session. It is used from here on: no sweep may end it before its user has come so far
+    /// as to say so.
+    fn used(&self, key: [u8; 16]) -> Option<Arc<Session>> {
+        let session = &self.live.get(&key)?.session;
+        session.touch();
+        Some(Arc::clone(session))
+    }
+
     fn revoke(&mut self, key: [u8; 16], expiry: u64) {
         if self.revoked.len() >= MAX_REVOKED / SHARDS {
             forget_some(&mut self.revoked);
@@ -95,7 +104,7 @@ impl Sessions {
         Ok(self)
     }
 
-    /// The live state of a session, if it has any.
+    /// The live state of a session that is being used, if it has any.
     ///
     /// # Errors
     /// When its client has ended it.
@@ -103,13 +112,13 @@ impl Sessions {
         let shard = self.read(token.key);
         match shard.revoked.contains_key(&token.key) {
             true => Err(Revoked),
-            false => Ok(shard.live.get(&token.key).map(|live| Arc::clone(&live.session))),
+            false => Ok(shard.used(token.key)),
         }
     }
 
-    /// The live state of the session with this key, if it has any.
+    /// The live state of the session with this key, which is being used, if it has any.
     pub(crate) fn get(&self, key: [u8; 16]) -> Option<Arc<Session>> {
-        self.read(key).live.get(&key).map(|live| Arc::clone(&live.session))
+        self.read(key).used(key)
     }
 
     /// The live state of a session of `principal`, created if need be.
@@ -122,8 +131,8 @@ impl Sessions {
             return Ok(session);
         }
         let mut shard = self.write(token.key);
-        if let Some(live) = shard.live.get(&token.key) {
-            return Ok(Arc::clone(&live.session));
+        if let Some(session) = shard.used(token.key) {
+            return Ok(session);
         }
         let held = self.sessions_of.hold(principal)?;
         if self.live.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions {
@@ -173,7 +182,14 @@ impl Sessions {
 
     /// Drops a session's live state.
     pub(crate) fn remove(&self, key: [u8; 16]) {
-        let removed = self.write(key).live.remove(&key);
+        self.remove_if(key, |_| true);
+    }
+
+    fn remove_if(&self, key: [u8; 16], is_over: impl FnOnce(&Session) -> bool) {
+        let removed = match self.write(key).live.entry(key) {
+            Entry::Occupied(live) if is_over(&live.get().session) => Some(live.remove()),
+            _ => None,
+        };
         if let Some(live) = removed {
             self.live.fetch_sub(1, Ordering::Relaxed);
             live.session.close();
@@ -217,7 +233,8 @@ impl Sessions {
         for shard in &self.shards {
             for session in sessions_in(shard) {
                 if session.sweep(ttl) {
-                    self.remove(session.key);
+                    // Somebody may have come meanwhile.
+                    self.remove_if(session.key, |session| session.sweep(ttl));
                 }
             }
             let mut shard = write(shard);

@@ -4,6 +4,7 @@
 //! log level) and is swept when idle. The identity of a session lives in its token alone.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -29,6 +30,8 @@ pub(crate) type Reply = Result<Bytes, Bytes>;
 #[derive(Debug)]
 pub struct Session {
     pub(crate) key: [u8; 16],
+    /// Whether it was used since it was last swept.
+    used: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -46,8 +49,7 @@ struct State {
     standalone: Option<Arc<Outbox>>,
     streams: FxHashMap<u64, Arc<Outbox>>,
     draining: bool,
-    /// Whether it was used since it was last swept.
-    used: bool,
+    closed: bool,
     idle_since: Instant,
 }
 
@@ -104,10 +106,10 @@ impl Session {
             standalone: None,
             streams: FxHashMap::default(),
             draining: false,
-            used: true,
+            closed: false,
             idle_since: Instant::now(),
         };
-        Self { key, state: Mutex::new(state) }
+        Self { key, used: AtomicBool::new(true), state: Mutex::new(state) }
     }
 
     /// The negotiated revision.
@@ -229,7 +231,7 @@ impl Session {
     }
 
     /// Makes room for a call, so that it can be cancelled by its id, unless `limit` of them are
-    /// running. Returns the call's number.
+    /// running. Returns the call's number. In a session that has ended, it is stopped at once.
     pub(super) fn call_started(&self, id: Option<Id>, limit: usize) -> Result<u64, TooMany> {
         let mut state = self.lock();
         if state.calls.len() >= limit {
@@ -237,7 +239,9 @@ impl Session {
         }
         state.last_call += 1;
         let number = state.last_call;
-        state.calls.insert(number, RunningCall { id, stopped: false, waiter: None });
+        if !state.closed {
+            state.calls.insert(number, RunningCall { id, stopped: false, waiter: None });
+        }
         Ok(number)
     }
 
@@ -269,11 +273,9 @@ impl Session {
         state.end_if_drained();
     }
 
-    /// Notes that the session is in use. Returns its log level.
-    pub(crate) fn touch(&self) -> LogLevel {
-        let mut state = self.lock();
-        state.used = true;
-        state.log_level
+    /// Notes that the session is in use.
+    pub(crate) fn touch(&self) {
+        self.used.store(true, Ordering::Relaxed);
     }
 
     /// Stops a running call, as asked by `notifications/cancelled`.
@@ -284,15 +286,15 @@ impl Session {
     }
 
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
+        self.touch();
         let mut state = self.lock();
-        state.used = true;
         Arc::clone(state.standalone.get_or_insert_with(|| Arc::new(make())))
     }
 
     /// Adds a call's stream; `false` when the session has `limit` unfinished ones already.
     pub(crate) fn add_stream(&self, id: u64, stream: Arc<Outbox>, limit: usize) -> bool {
+        self.touch();
         let mut state = self.lock();
-        state.used = true;
         if state.streams.len() >= limit {
             let finished = |(_, stream): &(&u64, &Arc<Outbox>)| stream.is_finished();
             let oldest = state.streams.iter().filter(finished).min_by_key(|(_, s)| s.touched());
@@ -310,6 +312,7 @@ impl Session {
     /// Ends everything: streams close, questions fail, calls stop.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
+        state.closed = true;
         state.questions.clear();
         state.calls.drain().for_each(|(_, mut call)| call.stop());
         for (_, stream) in state.streams.drain() {
@@ -323,7 +326,7 @@ impl Session {
     /// Drops streams idle for `ttl`; `true` when the whole session is idle.
     pub(crate) fn sweep(&self, ttl: Duration) -> bool {
         let mut state = self.lock();
-        if std::mem::take(&mut state.used) {
+        if self.used.swap(false, Ordering::Relaxed) {
             state.idle_since = Instant::now();
         }
         let live = |stream: &Arc<Outbox>| stream.is_attached() || stream.touched().elapsed() < ttl;

@@ -104,6 +104,11 @@ async fn tools(lyceum: &Lyceum) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// What `/info` says about the first endpoint.
+async fn profile(lyceum: &Lyceum) -> Value {
+    lyceum.call(&Request::new("GET", "/info")).await.json()["profiles"][0].clone()
+}
+
 async fn health(lyceum: &Lyceum) -> Value {
     lyceum.call(&Request::new("GET", "/health")).await.json()["upstreams"].clone()
 }
@@ -205,6 +210,7 @@ async fn the_tools_of_endpoints_change_without_a_restart() {
     let lyceum = setup.start().await;
     becomes(&lyceum, "one_greet", true).await;
     let all = tools(&lyceum).await;
+    let wide = profile(&lyceum).await;
     let listen = json!({ "notifications": { "toolsListChanged": true } });
     let listen = Request::modern("/mcp", 1, "subscriptions/listen", listen);
     let (_, mut news) = lyceum.connect().await.stream(&listen).await;
@@ -220,10 +226,9 @@ async fn the_tools_of_endpoints_change_without_a_restart() {
         let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await.json();
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
-    let info = lyceum.call(&Request::new("GET", "/info")).await.json();
-    let profile = &info["profiles"][0];
-    assert_eq!(profile["tools"], json!(["search_knowledge", "list_documents"]), "{profile}");
-    assert_ne!(profile["schema_hash"], info["schema_hash"]);
+    let narrow = profile(&lyceum).await;
+    assert_eq!(narrow["tools"], json!(["search_knowledge", "list_documents"]), "{narrow}");
+    assert_ne!(narrow["schema_hash"], wide["schema_hash"]);
 
     offer("tools = [\"one_*\"]");
     becomes(&lyceum, "one_greet", true).await;
@@ -231,6 +236,25 @@ async fn the_tools_of_endpoints_change_without_a_restart() {
     offer("");
     becomes(&lyceum, "search_knowledge", true).await;
     assert_eq!(tools(&lyceum).await, all);
+    assert_eq!(profile(&lyceum).await, wide);
+}
+
+#[tokio::test]
+async fn tools_whose_guard_waits_for_a_restart_wait_with_it() {
+    let setup = Setup::new();
+    let write = |name: &str, guard: &str, tools: &str| {
+        setup.configure(&[name]);
+        let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
+        let endpoint = format!("[[endpoint]]\npath = \"/mcp\"\n{guard}\ntools = {tools}\n");
+        setup.write(&format!("{endpoint}{upstreams}"));
+    };
+    write("one", "", "[\"one_*\", \"two_*\"]");
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "one_greet", true).await;
+    // The tools are meant for whoever has the key, and nobody is asked for it yet.
+    write("two", "keys = [\"ana\"]", "[\"*\"]");
+    becomes(&lyceum, "two_greet", true).await;
+    assert_eq!(tools(&lyceum).await, ["two_greet"]);
 }
 
 #[tokio::test]

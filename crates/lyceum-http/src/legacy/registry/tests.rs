@@ -3,6 +3,7 @@
 use lyceum_wire::{ClientCapabilities, Revision};
 
 use super::*;
+use crate::legacy::RunningCall;
 
 fn token() -> SessionToken {
     SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default())
@@ -72,4 +73,35 @@ async fn sessions_are_capped_and_the_count_is_exact() {
     assert_eq!(sessions.len(), 2);
     sessions.live(&tokens[3], None).unwrap();
     assert!(sessions.live(&tokens[0], None).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_finds_a_session_keeps_it_from_being_swept() {
+    const TTL: Duration = Duration::from_secs(10);
+    let sessions = Arc::new(Sessions::new(Limits::default()));
+    let token = token();
+    let session = sessions.live(&token, None).unwrap();
+    assert!(!session.sweep(TTL));
+    tokio::time::sleep(TTL).await;
+    assert!(session.sweep(TTL), "nobody used it");
+    let found = sessions.find(&token).unwrap().unwrap();
+    sessions.remove_if(token.key, |session| session.sweep(TTL));
+    assert!(Arc::ptr_eq(&found, &sessions.get(token.key).unwrap()));
+    session.sweep(TTL);
+    tokio::time::sleep(TTL).await;
+    sessions.sweep(TTL);
+    assert!(sessions.find(&token).unwrap().is_none());
+    assert_eq!(sessions.len(), 0);
+}
+
+#[tokio::test]
+async fn calls_that_begin_as_their_session_ends_are_stopped() {
+    let sessions = Arc::new(Sessions::new(Limits::default()));
+    let token = token();
+    let session = sessions.live(&token, None).unwrap();
+    sessions.revoke(&token);
+    let call = RunningCall::admit(&sessions, None, Some(session), None).unwrap();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(call.poll_stopped(&mut context).is_ready());
+    assert!(sessions.find(&token).is_err());
 }
