@@ -40,7 +40,7 @@ impl Timers {
     pub(crate) fn wait(&self, deadline: Instant) -> Wait<'_> {
         let runtime = Handle::current().id();
         let spare = self.lock().pop();
-        // Another's does not ring here. Ids are given to one runtime after the other and never again.
+        // Another's does not ring here. So far tokio gives no id twice, though it does not promise that.
         let set = match spare.filter(|spare| spare.runtime == runtime) {
             Some(mut spare) => {
                 spare.sleep.as_mut().reset(deadline);

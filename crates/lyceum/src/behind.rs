@@ -117,14 +117,9 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Offers what the endpoint at its path offers by now. One that is guarded otherwise by now waits
-    /// for that: its tools may be meant for those only who could enter then.
+    /// Offers what the endpoint at its path offers by now.
     fn offer(&mut self, endpoints: &[Endpoint]) {
-        let is_ours = |now: &&Endpoint| {
-            let tools = self.endpoint.tools.clone();
-            self.endpoint == Endpoint { tools, ..Endpoint::clone(now) }
-        };
-        let now = endpoints.iter().find(is_ours);
+        let now = endpoints.iter().find(|endpoint| endpoint.path == self.endpoint.path);
         if let Some(now) = now.filter(|now| now.tools != self.endpoint.tools) {
             self.endpoint = now.clone();
             self.handler.server().enable_tools(|tool| now.offers(tool));
@@ -147,11 +142,14 @@ fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway, profiles: 
             let Standing { lockfile, allowed_commands, fixed } = Standing::of(&config);
             let changed = fixed.iter().filter(|setting| !current.fixed.contains(setting));
             let changed: Vec<_> = changed.map(|(name, _)| *name).collect();
-            if !changed.is_empty() {
+            if changed.is_empty() {
+                profiles.iter_mut().for_each(|profile| profile.offer(&config.endpoints));
+            } else {
+                // What endpoints offer may be meant for those only who can enter then.
                 tracing::warn!(
                     settings = changed.join(", "),
-                    "these changed settings wait until the server is restarted; upstreams, their \
-                     lockfile, [stdio] and the tools of endpoints take effect at once"
+                    "these changed settings wait until the server is restarted, and with them the \
+                     tools of endpoints; upstreams, their lockfile and [stdio] take effect at once"
                 );
             }
             if allowed_commands != current.allowed_commands {
@@ -159,7 +157,6 @@ fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway, profiles: 
             }
             (current.lockfile, current.allowed_commands) = (lockfile, allowed_commands);
             tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
-            profiles.iter_mut().for_each(|profile| profile.offer(&config.endpoints));
             gateway.configure(config.upstreams);
         }
         Err(error) => {

@@ -286,14 +286,12 @@ impl Session {
     }
 
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
-        self.touch();
         let mut state = self.lock();
         Arc::clone(state.standalone.get_or_insert_with(|| Arc::new(make())))
     }
 
     /// Adds a call's stream; `false` when the session has `limit` unfinished ones already.
     pub(crate) fn add_stream(&self, id: u64, stream: Arc<Outbox>, limit: usize) -> bool {
-        self.touch();
         let mut state = self.lock();
         if state.streams.len() >= limit {
             let finished = |(_, stream): &(&u64, &Arc<Outbox>)| stream.is_finished();

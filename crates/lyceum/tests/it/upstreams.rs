@@ -54,6 +54,11 @@ impl Setup {
     }
 
     fn configure(&self, names: &[&str]) {
+        self.configure_with("", names);
+    }
+
+    /// The same, after these other settings.
+    fn configure_with(&self, settings: &str, names: &[&str]) {
         let (script, description) = (self.path("server.py"), self.path("description"));
         let entry = |name: &&str| {
             format!(
@@ -61,8 +66,8 @@ impl Setup {
                 python()
             )
         };
-        let text: String = names.iter().map(entry).collect();
-        self.write(&text);
+        let upstreams: String = names.iter().map(entry).collect();
+        self.write(&format!("{settings}\n{upstreams}"));
     }
 
     /// Puts another configuration in place, whole.
@@ -171,11 +176,8 @@ async fn the_configuration_is_read_again_and_a_bad_one_changes_nothing() {
 #[tokio::test]
 async fn what_may_be_started_and_the_lockfile_change_without_a_restart() {
     let setup = Setup::new();
-    setup.configure(&["one"]);
-    let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
-    let write = |head: &str| {
-        std::fs::write(setup.path("lyceum.toml"), format!("{head}\n{upstreams}")).unwrap();
-    };
+    let write = |settings: &str| setup.configure_with(settings, &["one"]);
+    write("");
     let lyceum = setup.start().await;
     becomes(&lyceum, "one_greet", true).await;
     // A lockfile that approves of nothing.
@@ -201,10 +203,8 @@ async fn what_may_be_started_and_the_lockfile_change_without_a_restart() {
 #[tokio::test]
 async fn the_tools_of_endpoints_change_without_a_restart() {
     let setup = Setup::new();
-    setup.configure(&["one"]);
-    let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
     let offer = |tools: &str| {
-        setup.write(&format!("[[endpoint]]\npath = \"/mcp\"\n{tools}\n{upstreams}"));
+        setup.configure_with(&format!("[[endpoint]]\npath = \"/mcp\"\n{tools}"), &["one"]);
     };
     offer("");
     let lyceum = setup.start().await;
@@ -242,19 +242,24 @@ async fn the_tools_of_endpoints_change_without_a_restart() {
 #[tokio::test]
 async fn tools_whose_guard_waits_for_a_restart_wait_with_it() {
     let setup = Setup::new();
-    let write = |name: &str, guard: &str, tools: &str| {
-        setup.configure(&[name]);
-        let upstreams = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
-        let endpoint = format!("[[endpoint]]\npath = \"/mcp\"\n{guard}\ntools = {tools}\n");
-        setup.write(&format!("{endpoint}{upstreams}"));
+    let write = |head: &str, tools: &str, guard: &str, upstream: &str| {
+        let endpoint = format!("[[endpoint]]\npath = \"/mcp\"\ntools = {tools}\n{guard}");
+        setup.configure_with(&format!("{head}\n{endpoint}"), &[upstream]);
     };
-    write("one", "", "[\"one_*\", \"two_*\"]");
+    let few = "[\"one_*\", \"two_*\"]";
+    write("", few, "", "one");
     let lyceum = setup.start().await;
     becomes(&lyceum, "one_greet", true).await;
-    // The tools are meant for whoever has the key, and nobody is asked for it yet.
-    write("two", "keys = [\"ana\"]", "[\"*\"]");
+    // All tools are meant for whoever has the key, or comes from a page that counts: neither is so yet.
+    write("", "[\"*\"]", "keys = [\"ana\"]", "two");
     becomes(&lyceum, "two_greet", true).await;
     assert_eq!(tools(&lyceum).await, ["two_greet"]);
+    write("origins = [\"https://a.example\"]", "[\"*\"]", "", "one");
+    becomes(&lyceum, "one_greet", true).await;
+    assert_eq!(tools(&lyceum).await, ["one_greet"]);
+    // Nothing waits any more.
+    write("", "[\"*\"]", "", "one");
+    becomes(&lyceum, "search_knowledge", true).await;
 }
 
 #[tokio::test]
