@@ -12,6 +12,7 @@ mod news;
 mod own;
 mod supervise;
 mod watched;
+mod watching;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;

@@ -1,17 +1,17 @@
 //! Keeps one upstream connected, its listing fresh and its subscriptions in place.
 
 use std::collections::BTreeSet;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lyceum_http::client::{ClientError, Subscription};
+use lyceum_http::client::ClientError;
 use lyceum_http::random;
-use lyceum_wire::{Era, Writer};
+use lyceum_wire::Era;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::dial::CAPABILITIES;
+use super::watching::Watching;
 use super::{Connection, Link, Upstream};
 use crate::config::Share;
 use crate::listing::Kind;
@@ -124,7 +124,7 @@ async fn attend(
         tools = upstream.listing().tools.len(),
         "upstream is up"
     );
-    let mut watching = Watching::new(upstream, connection);
+    let mut watching = Watching::new(upstream, connection, &upstream.watched, &upstream.news);
     watching.renew().await;
     let (mut n_renewed, mut reopenings) = (0, Reopenings::default());
     let mut tick = interval(TICK);
@@ -148,8 +148,7 @@ async fn attend(
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;
                 connection.renew_level().await;
-                watching.uris.clear();
-                watching.renew().await;
+                watching.start_anew().await;
                 owed = list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
             }
             () = watching.hear() => watching.renew().await,
@@ -247,119 +246,6 @@ async fn list(
 /// Whether an upstream said what it has to say, so that asking again would bring the same.
 fn is_final(error: &ClientError) -> bool {
     matches!(error, ClientError::Rpc(_) | ClientError::Protocol(_) | ClientError::TooLarge { .. })
-}
-
-/// Subscriptions at the upstream: a listening stream of a modern one, one request per resource of a
-/// legacy one.
-struct Watching<'a> {
-    upstream: &'a Upstream,
-    connection: &'a Connection,
-    uris: BTreeSet<String>,
-    stream: Option<Subscription>,
-    /// When a stream that could not be opened is tried again.
-    due: Option<Instant>,
-    backoff: Backoff,
-}
-
-impl<'a> Watching<'a> {
-    fn new(upstream: &'a Upstream, connection: &'a Connection) -> Watching<'a> {
-        Watching {
-            upstream,
-            connection,
-            uris: BTreeSet::new(),
-            stream: None,
-            due: None,
-            backoff: Backoff::default(),
-        }
-    }
-
-    /// Passes on what the stream brings; returns when it has ended.
-    async fn hear(&mut self) {
-        let Some(stream) = &mut self.stream else { return pending().await };
-        while let Some(Ok(news)) = stream.next().await {
-            self.backoff.reset();
-            self.upstream.news.hear(&news.method, news.params.as_deref());
-        }
-        self.stream = None;
-        let [chance] = random();
-        self.due = Some(Instant::now() + self.backoff.next(chance));
-    }
-
-    async fn renew_if_due(&mut self) {
-        // Sessions vanish without a word.
-        if self.due.is_some_and(|due| Instant::now() >= due)
-            || self.upstream.watched.uris() != self.uris
-        {
-            self.due = None;
-            self.renew().await;
-        }
-    }
-
-    async fn renew(&mut self) {
-        if self.due.is_some() {
-            return;
-        }
-        let wanted = self.upstream.watched.uris();
-        match self.connection.era {
-            Era::Modern => self.listen(wanted).await,
-            Era::Legacy => self.subscribe(wanted).await,
-        }
-    }
-
-    async fn listen(&mut self, wanted: BTreeSet<String>) {
-        if self.stream.is_some() && wanted == self.uris {
-            return;
-        }
-        // The old stream goes on until the new one stands, so that nothing is missed.
-        match self.connection.peer.listen(filter(self.connection, &wanted)).await {
-            Ok(stream) => self.stream = Some(stream),
-            Err(error) => {
-                tracing::debug!(upstream = self.upstream.config.name, %error, "no listening stream");
-                if !matches!(error, ClientError::Rpc(_)) {
-                    let [chance] = random();
-                    self.due = Some(Instant::now() + self.backoff.next(chance));
-                }
-            }
-        }
-        self.uris = wanted;
-    }
-
-    async fn subscribe(&mut self, wanted: BTreeSet<String>) {
-        if !self.connection.offers.subscriptions {
-            self.uris = wanted;
-            return;
-        }
-        let come = wanted.difference(&self.uris).map(|uri| ("resources/subscribe", uri));
-        let gone = self.uris.difference(&wanted).map(|uri| ("resources/unsubscribe", uri));
-        for (method, uri) in come.chain(gone) {
-            let mut params = Writer::new();
-            params.text("uri", uri);
-            if let Err(error) = self.connection.peer.call(method, params.finish()).await {
-                tracing::debug!(upstream = self.upstream.config.name, method, uri, %error);
-            }
-        }
-        self.uris = wanted;
-    }
-}
-
-/// Everything an upstream can tell, and the resources somebody watches.
-fn filter(connection: &Connection, uris: &BTreeSet<String>) -> bytes::Bytes {
-    let offers = connection.offers;
-    let mut filter = Writer::new();
-    for (offered, name) in [
-        (offers.tools, "toolsListChanged"),
-        (offers.prompts, "promptsListChanged"),
-        (offers.resources, "resourcesListChanged"),
-    ] {
-        if offered {
-            filter.raw(name, b"true");
-        }
-    }
-    if !uris.is_empty() {
-        let uris = serde_json::to_vec(uris).expect("strings serialize");
-        filter.raw("resourceSubscriptions", uris);
-    }
-    filter.finish()
 }
 
 /// An error with everything that led to it, on one line.
