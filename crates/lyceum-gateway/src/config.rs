@@ -30,7 +30,8 @@ pub struct UpstreamConfig {
     pub directory: Option<PathBuf>,
     /// How long a call may hear nothing.
     pub call_timeout: Duration,
-    /// How long a connection nobody uses is kept; `None` is for ever.
+    /// How long a connection nobody uses is kept; `None` is for ever, and half an hour for
+    /// connections of sessions.
     pub idle_timeout: Option<Duration>,
     /// How old a connection may become; `None` is as old as it likes.
     pub max_lifetime: Option<Duration>,

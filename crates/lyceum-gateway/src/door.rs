@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use lyceum_http::{About, Context, Handler, Outcome, Session};
+use lyceum_http::{About, Caller, Context, Handler, Outcome, Session};
 use lyceum_server::Server;
 use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
 use pin_project_lite::pin_project;
@@ -144,26 +144,26 @@ impl Door {
     /// The server remembers the session's subscription; the upstream is asked for it, too.
     async fn subscribe(&self, request: Request, cx: Context) -> Answer {
         let uri = request.params.text(Member::Uri).map(|uri| uri.into_owned());
-        let session = cx.session.clone();
+        let (session, watcher) = (cx.session.clone(), cx.clone());
         let subscribes = request.method == "resources/subscribe";
         let routed = uri.as_deref().and_then(|uri| self.state.routes.load().resource(uri));
         let outcome = self.state.server.call(request, cx).await?;
         if let (Some((upstream, own)), Some(public), Some(session)) = (routed, uri, session) {
-            match subscribes {
-                true => upstream.watched.session(&own, &public, &session),
-                false => upstream.watched.look_again(),
-            }
+            upstream.watch(&watcher, &self.gateway.audience(), |watched| match subscribes {
+                true => watched.session(&own, &public, &session),
+                false => watched.look_again(),
+            });
         }
         Ok(outcome)
     }
 
     /// The server runs the stream; upstreams are asked for what it watches as long as it runs.
     async fn listen(&self, request: Request, cx: Context) -> Answer {
-        let _watches = self.watch(&request);
+        let _watches = self.watch(&request, &cx);
         tasks::watch(self, &request, &cx).await
     }
 
-    fn watch(&self, request: &Request) -> Vec<Watch> {
+    fn watch(&self, request: &Request, cx: &Context) -> Vec<Watch> {
         let routes = self.state.routes.load();
         let filter = request.params.get(Member::Notifications).unwrap_or_default();
         let uris =
@@ -171,7 +171,12 @@ impl Door {
         let uris: Vec<String> =
             uris.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
         let routed = uris.iter().filter_map(|uri| routes.resource(uri));
-        routed.map(|(upstream, own)| upstream.watched.stream(vec![own])).collect()
+        let audience = self.gateway.audience();
+        routed
+            .map(|(upstream, own)| {
+                upstream.watch(cx, &audience, |watched| watched.stream(vec![own]))
+            })
+            .collect()
     }
 }
 
@@ -201,6 +206,11 @@ impl Handler for Door {
 
     fn stream_opened(&self, session: &Arc<Session>) {
         self.state.server.stream_opened(session);
+    }
+
+    fn session_ended(&self, key: [u8; 16]) {
+        self.state.server.session_ended(key);
+        self.gateway.caller_ended(&Caller::Session(key));
     }
 
     fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {

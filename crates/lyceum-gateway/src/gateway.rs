@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lyceum_http::Caller;
 use lyceum_server::Server;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -116,7 +117,12 @@ impl Gateway {
             let same = before.iter().position(is_same);
             let running = match same {
                 Some(place) => before.swap_remove(place),
-                None => self.start(config),
+                None => {
+                    let is_before =
+                        |running: &&Running| running.upstream.config.name == config.name;
+                    let before = before.iter().find(is_before).map(|running| &*running.upstream);
+                    self.start(config, before)
+                }
             };
             upstreams.push(running);
         }
@@ -135,11 +141,26 @@ impl Gateway {
         self.0.setting.store(Arc::new(Setting { allowed_commands, ..setting }));
     }
 
-    fn start(&self, config: UpstreamConfig) -> Running {
-        let upstream = Arc::new(Upstream::new(config, self.0.setting.load_full()));
-        let audience = Arc::new(ToGateway(Arc::downgrade(&self.0)));
+    fn start(&self, config: UpstreamConfig, before: Option<&Upstream>) -> Running {
+        let upstream = Arc::new(Upstream::new(config, self.0.setting.load_full(), before));
+        if let Some(before) = before {
+            upstream.watch_on(before);
+        }
+        let audience = self.audience();
         let task = tokio::spawn(supervise(Arc::clone(&upstream), audience));
         Running { upstream, task }
+    }
+
+    /// Who is told of what upstreams say.
+    pub(crate) fn audience(&self) -> Arc<dyn Audience> {
+        Arc::new(ToGateway(Arc::downgrade(&self.0)))
+    }
+
+    /// A caller will not come back.
+    pub(crate) fn caller_ended(&self, caller: &Caller) {
+        for running in lock(&self.0.upstreams).iter() {
+            running.upstream.caller_ended(caller);
+        }
     }
 
     /// A handler that answers for `server` and, as far as `allows` says, for everything behind the
@@ -329,9 +350,13 @@ impl DoorState {
 }
 
 impl Running {
-    /// Ends it in the background.
+    /// Ends it in the background, after the calls that are under way.
     fn stop(self) {
-        tokio::spawn(self.close());
+        tokio::spawn(async move {
+            self.task.abort();
+            self.upstream.finish_calls().await;
+            self.close().await;
+        });
     }
 
     async fn close(self) {
@@ -343,6 +368,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
+        self.upstream.abandon();
     }
 }
 
@@ -356,13 +382,16 @@ impl Audience for ToGateway {
         }
     }
 
-    fn resource_updated(&self, upstream: &Upstream, uri: &str) {
+    fn resource_updated(&self, upstream: &Upstream, uri: &str, only: Option<&Caller>) {
         let Some(gateway) = self.0.upgrade() else { return };
         let public = public_uri(upstream, uri);
         let doors: Vec<_> = lock(&gateway.doors).iter().filter_map(Weak::upgrade).collect();
         for door in doors {
             if door.routes.load().resource(&public).is_some() {
-                door.server.resource_updated(&public);
+                match only {
+                    None => door.server.resource_updated(&public),
+                    Some(caller) => door.server.resource_updated_for(caller, &public),
+                }
             }
         }
     }

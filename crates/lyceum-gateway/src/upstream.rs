@@ -8,6 +8,7 @@ mod breaker;
 mod connection;
 mod dial;
 mod health;
+mod kept;
 mod news;
 mod own;
 mod supervise;
@@ -18,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lyceum_http::Context;
 use lyceum_http::client::ClientError;
+use lyceum_http::{Caller, Context};
 use lyceum_wire::Era;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -33,11 +34,13 @@ pub(crate) use connection::{Connection, Holding};
 pub use dial::Setting;
 use dial::{DialError, Dialling};
 pub use health::{Health, Status};
-use news::News;
+use news::{News, UPDATED};
 use own::OwnConnections;
 pub(crate) use supervise::{Audience, describe, supervise};
 pub(crate) use watched::{Watch, Watched};
 
+/// How often calls under way are looked at that are waited for.
+const FINISHING: Duration = Duration::from_millis(20);
 /// How long a call waits for a connection that is being made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -96,7 +99,15 @@ pub(crate) enum Unavailable {
 }
 
 impl Upstream {
-    pub(crate) fn new(config: UpstreamConfig, setting: Arc<Setting>) -> Upstream {
+    /// An upstream in the place of the one `before`, if there was one of its name: until it has been
+    /// asked what it offers, that is what the other did, and whoever watched something still does.
+    pub(crate) fn new(
+        config: UpstreamConfig,
+        setting: Arc<Setting>,
+        before: Option<&Upstream>,
+    ) -> Upstream {
+        let listing = before.map(Upstream::listing).unwrap_or_default();
+        let watched = before.map(|before| Arc::clone(&before.watched)).unwrap_or_default();
         let own = OwnConnections::new(config.max_connections);
         let authorization =
             dial::authorization(&config, &setting).map_err(|error| error.to_string());
@@ -104,8 +115,8 @@ impl Upstream {
             config,
             setting,
             link: watch::Sender::new(Link::Connecting),
-            listing: ArcSwap::default(),
-            watched: Arc::default(),
+            listing: ArcSwap::new(listing),
+            watched,
             news: Arc::default(),
             own,
             authorization,
@@ -142,12 +153,17 @@ impl Upstream {
         self.listing.load_full()
     }
 
-    /// Connects anew, on behalf of clients that have these capabilities.
-    async fn dial(&self, capabilities: &[u8]) -> Result<Connection, DialError> {
+    /// Connects anew, on behalf of clients that have these capabilities; resources that change go to
+    /// `updates`.
+    async fn dial(
+        &self,
+        capabilities: &[u8],
+        updates: &Arc<News>,
+    ) -> Result<Connection, DialError> {
         let authorization =
             self.authorization.as_ref().map_err(|why| DialError::OAuth(why.clone()))?;
         let (config, setting, news) = (&self.config, &*self.setting, &self.news);
-        let dialling = Dialling { config, setting, capabilities, news };
+        let dialling = Dialling { config, setting, capabilities, news, updates };
         dial::dial(dialling, authorization.as_ref()).await
     }
 
@@ -296,7 +312,7 @@ impl Upstream {
     /// Tells the connection of a session, if it has one of its own, that its roots changed. On
     /// shared connections the roots are those of whoever calls.
     pub(crate) async fn roots_changed(&self, cx: &Context) {
-        let Some(own) = self.own.of_session(cx) else { return };
+        let Some(own) = self.own.of(cx) else { return };
         if own.era == Era::Modern {
             return;
         }
@@ -312,9 +328,38 @@ impl Upstream {
         let _ = tokio::time::timeout(patience, self.news.task_changed(id)).await;
     }
 
-    /// Takes in a notification that belongs to no call.
-    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>) {
-        self.news.hear(method, params);
+    /// Takes in a notification that came with a call of somebody's, but does not belong to it.
+    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>, cx: &Context) {
+        let is_own = method == UPDATED && self.config.share == Share::PerSession;
+        match self.own.of(cx).filter(|_| is_own) {
+            Some(own) => own.updates.hear(method, params),
+            None => self.news.hear(method, params),
+        }
+    }
+
+    /// A caller will not come back.
+    pub(crate) fn caller_ended(&self, caller: &Caller) {
+        self.own.end(caller);
+    }
+
+    /// Nothing is kept open any more for whoever watches.
+    pub(crate) fn abandon(&self) {
+        self.own.let_all_go();
+    }
+
+    /// Waits for calls under way to end, as long as one may hear nothing.
+    pub(crate) async fn finish_calls(&self) {
+        let is_busy = || {
+            let link = self.link.borrow();
+            let shared = matches!(&*link, Link::Up(connection) if connection.is_busy());
+            shared || self.own.are_busy()
+        };
+        let finished = async {
+            while is_busy() {
+                tokio::time::sleep(FINISHING).await;
+            }
+        };
+        let _ = tokio::time::timeout(self.config.call_timeout, finished).await;
     }
 
     /// Closes every connection.

@@ -58,6 +58,15 @@ impl Principal {
     }
 }
 
+/// Whose requests belong together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Caller {
+    /// One legacy session's, by its key.
+    Session([u8; 16]),
+    /// Those of modern clients that have the same credentials, or none, at one endpoint.
+    Principal(Arc<str>, Option<Principal>),
+}
+
 /// The circumstances of one request.
 #[derive(Clone)]
 pub struct Context {
@@ -90,6 +99,14 @@ impl Context {
     /// The era of [`Context::revision`].
     pub fn era(&self) -> Era {
         self.revision.era()
+    }
+
+    /// Whose request this is.
+    pub fn caller(&self) -> Caller {
+        match self.session_key {
+            Some(session) => Caller::Session(session),
+            None => Caller::Principal(Arc::clone(&self.endpoint), self.principal.clone()),
+        }
     }
 
     /// Sends a notification on this call's stream. `params` is raw JSON.

@@ -41,6 +41,12 @@ pub trait Handler: Send + Sync + 'static {
         let _ = session;
     }
 
+    /// The legacy session with this key is over: its client said so, or closed the one stream it had.
+    /// Sessions whose clients just stay away are not told of.
+    fn session_ended(&self, key: [u8; 16]) {
+        let _ = key;
+    }
+
     /// The `Mcp-Param-*` headers that the input schema of the tool a `tools/call` names asks for, if
     /// any.
     fn param_headers(&self, call: &Request) -> Option<Arc<ParamHeaders>> {

@@ -50,7 +50,7 @@ mod watched;
 pub use answer::AnswerBody;
 pub use authenticate::{Authenticate, AuthenticateFuture, Lapse, Unauthorized};
 pub use body::{BodyError, read as read_body};
-pub use context::{Context, Delivery, Outlet, OutletFuture, Principal};
+pub use context::{Caller, Context, Delivery, Outlet, OutletFuture, Principal};
 pub use dialect::Dialect;
 pub use endpoint::{Endpoint, EndpointBuilder, InfoDocument, ResponseFuture};
 pub use guard::{HostPolicy, OriginPolicy};

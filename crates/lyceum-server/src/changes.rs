@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use lyceum_http::Session;
+use lyceum_http::{Caller, Session};
 use lyceum_wire::encode;
 use tokio::sync::Notify;
 
@@ -45,6 +45,7 @@ struct Listeners {
 
 #[derive(Debug)]
 struct Listener {
+    caller: Caller,
     wanted: BTreeSet<Change>,
     news: Mutex<News>,
     wake: Notify,
@@ -74,23 +75,33 @@ struct Sessions {
 impl Changes {
     /// Tells everybody who wants to know about `change`.
     pub(crate) fn tell(&self, change: &Change) {
+        self.tell_some(change, None);
+    }
+
+    /// Tells nobody but `caller`, if it wants to know.
+    pub(crate) fn tell_only(&self, caller: &Caller, change: &Change) {
+        self.tell_some(change, Some(caller));
+    }
+
+    fn tell_some(&self, change: &Change, only: Option<&Caller>) {
         for listener in lock(&self.listeners).open.values() {
-            if listener.wanted.contains(change) {
+            let is_meant = only.is_none_or(|only| listener.caller == *only);
+            if is_meant && listener.wanted.contains(change) {
                 lock(&listener.news).changes.insert(change.clone());
                 listener.wake.notify_one();
             }
         }
-        self.tell_sessions(change);
+        self.tell_sessions(change, only);
     }
 
-    /// Starts listening for `wanted`; `None` when too many listen already.
-    pub(crate) fn listen(&self, wanted: BTreeSet<Change>) -> Option<Listening<'_>> {
+    /// Starts listening for what `caller` wants; `None` when too many listen already.
+    pub(crate) fn listen(&self, caller: Caller, wanted: BTreeSet<Change>) -> Option<Listening<'_>> {
         let mut listeners = lock(&self.listeners);
         if listeners.open.len() >= MAX_LISTENERS {
             return None;
         }
         let news = News { closed: listeners.closed, ..News::default() };
-        let listener = Listener { wanted, news: Mutex::new(news), wake: Notify::new() };
+        let listener = Listener { caller, wanted, news: Mutex::new(news), wake: Notify::new() };
         let listener = Arc::new(listener);
         listeners.last += 1;
         let number = listeners.last;
@@ -118,11 +129,14 @@ impl Changes {
         }
     }
 
-    fn tell_sessions(&self, change: &Change) {
+    fn tell_sessions(&self, change: &Change, only: Option<&Caller>) {
         let Some(message) = legacy_message(change) else { return };
         let sessions: Vec<Arc<Session>> =
             lock(&self.sessions).open.values().filter_map(Weak::upgrade).collect();
-        for session in sessions {
+        let is_meant = |session: &Arc<Session>| {
+            only.is_none_or(|only| *only == Caller::Session(session.key()))
+        };
+        for session in sessions.into_iter().filter(is_meant) {
             let wanted = match change {
                 Change::Resource(uri) => session.is_subscribed(uri),
                 _ => true,
@@ -193,10 +207,10 @@ mod tests {
     #[test]
     fn listeners_are_bounded_and_make_room_when_they_leave() {
         let changes = Changes::default();
-        let mut open: Vec<_> =
-            (0..MAX_LISTENERS).map(|_| changes.listen(BTreeSet::new()).unwrap()).collect();
-        assert!(changes.listen(BTreeSet::new()).is_none());
+        let listen = || changes.listen(Caller::Principal("/mcp".into(), None), BTreeSet::new());
+        let mut open: Vec<_> = (0..MAX_LISTENERS).map(|_| listen().unwrap()).collect();
+        assert!(listen().is_none());
         open.pop();
-        assert!(changes.listen(BTreeSet::new()).is_some());
+        assert!(listen().is_some());
     }
 }

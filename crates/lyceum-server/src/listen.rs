@@ -49,7 +49,7 @@ pub(crate) async fn listen(
     let mut wanted = filter.honoured(server, cx);
     wanted.extend(foreign.tasks.drain(..).map(Change::Task));
     // Listening starts before the acknowledgement, so that nothing is missed in between.
-    let listening = server.0.changes.listen(wanted.clone());
+    let listening = server.0.changes.listen(cx.caller(), wanted.clone());
     let listening = listening.ok_or_else(|| RpcError::internal("too many listening streams"))?;
     if cx.outlet.send(acknowledgement(&wanted, &request.id)).await == Delivery::Dropped {
         let problem = "subscriptions/listen needs a client that accepts text/event-stream";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
+use lyceum_http::Caller;
 
 use crate::builder::Builder;
 use crate::cache::Cache;
@@ -137,6 +138,11 @@ impl Server {
     /// Tells clients that watch it that a resource has changed.
     pub fn resource_updated(&self, uri: &str) {
         self.0.changes.tell(&Change::Resource(uri.to_owned()));
+    }
+
+    /// Tells `caller` alone, if it watches it, that what it sees of a resource has changed.
+    pub fn resource_updated_for(&self, caller: &Caller, uri: &str) {
+        self.0.changes.tell_only(caller, &Change::Resource(uri.to_owned()));
     }
 
     /// Ends all listening streams with their proper last message; call it when shutting down.

@@ -159,7 +159,7 @@ impl ClientHandler for Relaying {
             }
             _ => {
                 // Some servers tell of changes on the stream of whatever call is under way.
-                self.0.upstream.hear(method, params.as_deref());
+                self.0.upstream.hear(method, params.as_deref(), &client);
                 None
             }
         };

@@ -9,6 +9,7 @@ use lyceum_http::random;
 use lyceum_wire::{Era, LogLevel};
 use tokio::time::Instant;
 
+use super::news::News;
 use crate::listing::Offers;
 use crate::process::Handle;
 
@@ -35,6 +36,8 @@ pub(crate) struct Connection {
     level: tokio::sync::Mutex<Option<LogLevel>>,
     /// The process at the other end, which ends with the connection.
     child: Option<Handle>,
+    /// Resources it said have changed.
+    pub(crate) updates: Arc<News>,
 }
 
 /// A call that waits for its client's answer.
@@ -46,7 +49,7 @@ pub(crate) struct Holding(Arc<Connection>);
 pub(crate) struct InUse(Arc<Connection>);
 
 impl Connection {
-    pub(crate) fn new(peer: Peer, child: Option<Handle>) -> Connection {
+    pub(crate) fn new(peer: Peer, child: Option<Handle>, updates: Arc<News>) -> Connection {
         let offers = Offers::read(&peer.capabilities().unwrap_or_default());
         Connection {
             number: u64::from_be_bytes(random()),
@@ -60,6 +63,7 @@ impl Connection {
             used: Mutex::new(Instant::now()),
             level: tokio::sync::Mutex::new(None),
             child,
+            updates,
         }
     }
 
@@ -91,6 +95,11 @@ impl Connection {
 
     pub(crate) fn clear(&self) {
         self.is_suspect.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether calls are under way on it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.n_calls.load(Ordering::Relaxed) > 0
     }
 
     /// For how long nobody has used it.

@@ -111,6 +111,8 @@ pub(crate) struct Dialling<'a> {
     /// What clients can be asked for, as a raw object.
     pub(crate) capabilities: &'a [u8],
     pub(crate) news: &'a Arc<News>,
+    /// Where resources go that changed.
+    pub(crate) updates: &'a Arc<News>,
 }
 
 /// Connects and shakes hands.
@@ -147,7 +149,7 @@ async fn connect(
         None => client.service(setting.stack.clone()),
     };
     let peer = client.build()?.connect().await?;
-    Ok(Connection::new(peer, None))
+    Ok(Connection::new(peer, None, Arc::clone(dialling.updates)))
 }
 
 /// Starts a process and shakes hands with it.
@@ -164,7 +166,7 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
         async move {
             let Child { stdin, stdout, handle } = child?;
             match client.connect_over(stdout, stdin).await {
-                Ok(peer) => Ok(Connection::new(peer, Some(handle))),
+                Ok(peer) => Ok(Connection::new(peer, Some(handle), Arc::clone(dialling.updates))),
                 Err(error) => Err(DialError::Child(error, handle.stop().await)),
             }
         }
@@ -179,7 +181,8 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
 }
 
 fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
-    let Dialling { config, setting, capabilities, news } = dialling;
+    let Dialling { config, setting, capabilities, news, updates } = dialling;
+    let ear = Ear { news: Arc::clone(news), updates: Arc::clone(updates) };
     let mut limits = Limits::default();
     limits.silence = config.call_timeout;
     limits.probe = limits.probe.min(config.call_timeout);
@@ -192,7 +195,7 @@ fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
         .info(info(setting))
         .capabilities(Bytes::copy_from_slice(capabilities))
         .versions(versions)
-        .handler(Ear(Arc::clone(news)))
+        .handler(ear)
         .limits(limits)
 }
 

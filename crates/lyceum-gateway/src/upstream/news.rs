@@ -16,6 +16,9 @@ const MAX_TASKS: usize = 64;
 /// Changed resources kept at once; further ones are not worth more memory.
 const MAX_UPDATED: usize = 4096;
 
+/// The notification that a resource has changed.
+pub(crate) const UPDATED: &str = "notifications/resources/updated";
+
 /// Lists and resources that changed. The same change twice is one.
 #[derive(Debug, Default)]
 pub(crate) struct News {
@@ -54,7 +57,7 @@ impl News {
         let mut state = self.lock();
         if let Some(kind) = Kind::changed_by(method) {
             state.lists.insert(kind);
-        } else if method == "notifications/resources/updated" {
+        } else if method == UPDATED {
             let uri = params.and_then(|raw| Object::parse(raw).ok()?.text("uri"));
             let Some(uri) = uri.filter(|_| state.resources.len() < MAX_UPDATED) else { return };
             state.resources.insert(uri);
@@ -63,6 +66,14 @@ impl News {
         }
         drop(state);
         self.arrived.notify_one();
+    }
+
+    /// Takes in that lists have changed.
+    pub(crate) fn lists_changed(&self, lists: BTreeSet<Kind>) {
+        if !lists.is_empty() {
+            self.lock().lists.extend(lists);
+            self.arrived.notify_one();
+        }
     }
 
     /// Waits until a task, or so many others that it may be among them, has changed.
@@ -88,7 +99,12 @@ impl News {
 
 /// Hears what belongs to no call of a client's.
 #[derive(Debug, Clone)]
-pub(crate) struct Ear(pub(crate) Arc<News>);
+pub(crate) struct Ear {
+    /// For everything else.
+    pub(crate) news: Arc<News>,
+    /// For resources that changed.
+    pub(crate) updates: Arc<News>,
+}
 
 impl ClientHandler for Ear {
     /// Nobody is there to be asked. Roots are none, everything else is refused at once.
@@ -101,7 +117,11 @@ impl ClientHandler for Ear {
     }
 
     async fn notification(&self, notification: ServerNotification) {
-        self.0.hear(&notification.method, notification.params.as_deref());
+        let news = match notification.method.as_str() {
+            UPDATED => &self.updates,
+            _ => &self.news,
+        };
+        news.hear(&notification.method, notification.params.as_deref());
     }
 }
 

@@ -6,25 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lyceum_http::{Context, Principal};
+use lyceum_http::{Caller, Context};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::dial::CAPABILITIES;
+use super::kept::Kept;
+use super::news::News;
 use super::{Connection, Unavailable, Upstream, describe};
 use crate::config::UpstreamConfig;
 use crate::relay::asking;
 
-/// How long a spare connection nobody uses is kept.
+/// How long a caller's own connection is kept that nobody uses, unless the operator says otherwise:
+/// clients that stay away do not say goodbye.
+const OWN: Duration = Duration::from_secs(30 * 60);
+/// How long a spare one is.
 const SPARE: Duration = Duration::from_secs(60);
 
 /// Whose connection it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Owner {
-    /// A legacy session.
-    Session([u8; 16]),
-    /// Everything a modern client with these credentials does.
-    Principal(Arc<str>, Option<Principal>),
+pub(super) enum Owner {
+    Caller(Caller),
     /// Whoever finds the shared connection taken.
     Spare(usize),
 }
@@ -36,11 +38,13 @@ type Slot = Arc<OnceCell<Arc<Connection>>>;
 pub(crate) struct OwnConnections {
     max: usize,
     open: Mutex<HashMap<Owner, Slot>>,
+    /// Callers that watch something over theirs. Locked after `open`, if both are.
+    pub(super) kept: Mutex<HashMap<Caller, Kept>>,
 }
 
 impl OwnConnections {
     pub(crate) fn new(max: usize) -> OwnConnections {
-        OwnConnections { max, open: Mutex::default() }
+        OwnConnections { max, open: Mutex::default(), kept: Mutex::default() }
     }
 
     /// The caller's own connection, made if there is none. Calls that find none together share the
@@ -50,14 +54,7 @@ impl OwnConnections {
         upstream: &Upstream,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        let owner = Owner::of(cx);
-        // A modern client says with every request what it can do, so there is nothing it could
-        // not do in another one.
-        let capabilities = match owner {
-            Owner::Session(_) => asking::capabilities(cx.capabilities),
-            _ => Bytes::from_static(CAPABILITIES),
-        };
-        self.open(upstream, owner, &capabilities).await
+        self.open(upstream, Owner::Caller(cx.caller()), &introduced(cx)).await
     }
 
     /// A connection on which no call waits.
@@ -71,7 +68,7 @@ impl OwnConnections {
         self.open(upstream, Owner::Spare(free), CAPABILITIES).await
     }
 
-    async fn open(
+    pub(super) async fn open(
         &self,
         upstream: &Upstream,
         owner: Owner,
@@ -87,7 +84,11 @@ impl OwnConnections {
                 return Err(down);
             }
             // Boxed, because it is rare and would make every call larger.
-            let dialled = Box::pin(upstream.dial(capabilities)).await;
+            let updates = match &owner {
+                Owner::Caller(_) => Arc::new(News::default()),
+                Owner::Spare(_) => Arc::clone(&upstream.news),
+            };
+            let dialled = Box::pin(upstream.dial(capabilities, &updates)).await;
             dialled.map(Arc::new).map_err(|error| {
                 let reason = describe(&error);
                 upstream.note_error(reason.clone());
@@ -108,8 +109,8 @@ impl OwnConnections {
         }
         if open.len() >= self.max {
             // Whoever used theirs least recently gives way, unless everybody is busy.
-            let idle = |slot: &Slot| slot.get().map(|connection| connection.idle());
-            let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(slot)?, owner)));
+            let idle = |owner: &Owner, slot: &Slot| Some(self.idle(owner, slot.get()?));
+            let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(owner, slot)?, owner)));
             let (idle, oldest) = oldest.max_by_key(|(idle, _)| *idle)?;
             if idle.is_zero() {
                 return None;
@@ -122,10 +123,36 @@ impl OwnConnections {
         Some(Arc::clone(open.entry(owner.clone()).or_default()))
     }
 
-    /// The connection of a legacy session, if it has one.
-    pub(crate) fn of_session(&self, cx: &Context) -> Option<Arc<Connection>> {
-        let owner = Owner::Session(cx.session_key?);
-        self.lock().get(&owner)?.get().cloned()
+    /// For how long nobody has used a connection. Whoever watches something over it, does.
+    fn idle(&self, owner: &Owner, connection: &Connection) -> Duration {
+        match owner {
+            Owner::Caller(caller) if self.is_watching(caller) => Duration::ZERO,
+            _ => connection.idle(),
+        }
+    }
+
+    /// The caller's own connection, if it has one.
+    pub(crate) fn of(&self, cx: &Context) -> Option<Arc<Connection>> {
+        self.lock().get(&Owner::Caller(cx.caller()))?.get().cloned()
+    }
+
+    /// Whether it is still somebody's.
+    pub(super) fn has(&self, connection: &Arc<Connection>) -> bool {
+        let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, connection));
+        self.lock().values().any(is_it)
+    }
+
+    /// Whether calls are under way on any of them.
+    pub(super) fn are_busy(&self) -> bool {
+        self.lock().values().any(|slot| slot.get().is_some_and(|open| open.is_busy()))
+    }
+
+    /// A caller is gone for good, and so is what it had.
+    pub(crate) fn end(&self, caller: &Caller) {
+        self.let_go(caller);
+        if let Some(slot) = self.lock().remove(&Owner::Caller(caller.clone())) {
+            close(&slot);
+        }
     }
 
     /// The connection with this number.
@@ -143,11 +170,14 @@ impl OwnConnections {
 
     /// Closes what is idle or old, whatever streams are open; everything `at_once`.
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
+        if at_once {
+            self.let_all_go();
+        }
         let mut over = Vec::new();
         self.lock().retain(|owner, slot| {
             let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };
             let is_over = at_once
-                || owner.patience(config).is_some_and(|limit| connection.idle() >= limit)
+                || self.idle(owner, connection) >= owner.patience(config)
                 || config.max_lifetime.is_some_and(|limit| connection.age() >= limit);
             if is_over {
                 over.push(Arc::clone(connection));
@@ -168,18 +198,21 @@ impl OwnConnections {
 
 impl Owner {
     /// How long a connection nobody uses is kept.
-    fn patience(&self, config: &UpstreamConfig) -> Option<Duration> {
-        match self {
-            Owner::Spare(_) => Some(config.idle_timeout.unwrap_or(SPARE)),
-            _ => config.idle_timeout,
-        }
+    fn patience(&self, config: &UpstreamConfig) -> Duration {
+        config.idle_timeout.unwrap_or(match self {
+            Owner::Caller(_) => OWN,
+            Owner::Spare(_) => SPARE,
+        })
     }
+}
 
-    fn of(cx: &Context) -> Owner {
-        match cx.session_key {
-            Some(session) => Owner::Session(session),
-            None => Owner::Principal(Arc::clone(&cx.endpoint), cx.principal.clone()),
-        }
+/// What a caller's own connection says that it can do.
+pub(super) fn introduced(cx: &Context) -> Bytes {
+    match cx.caller() {
+        Caller::Session(_) => asking::capabilities(cx.capabilities),
+        // A modern client says with every request what it can do, so there is nothing it could
+        // not do in another one.
+        Caller::Principal(..) => Bytes::from_static(CAPABILITIES),
     }
 }
 
@@ -192,5 +225,21 @@ fn is_abandoned(slot: &Slot) -> bool {
 fn close(slot: &Slot) {
     if let Some(connection) = slot.get().cloned() {
         tokio::spawn(async move { connection.close().await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Target;
+
+    #[test]
+    fn what_nobody_uses_is_closed_in_the_end_whatever_the_operator_says() {
+        let owners = [Owner::Caller(Caller::Session([1; 16])), Owner::Spare(0)];
+        let mut config = UpstreamConfig::new("up", Target::Http("http://up".to_owned()));
+        let patience = |config: &UpstreamConfig| owners.each_ref().map(|it| it.patience(config));
+        assert_eq!(patience(&config), [OWN, SPARE]);
+        config.idle_timeout = Some(Duration::from_secs(7));
+        assert_eq!(patience(&config), [Duration::from_secs(7); 2]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lyceum_http::client::ClientError;
-use lyceum_http::random;
+use lyceum_http::{Caller, random};
 use lyceum_wire::Era;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
@@ -17,9 +17,9 @@ use crate::config::Share;
 use crate::listing::Kind;
 
 /// How often idleness, age and forgotten subscriptions are looked at.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 /// Changes are gathered for this long before anything is listed again.
-const GATHER: Duration = Duration::from_millis(100);
+pub(super) const GATHER: Duration = Duration::from_millis(100);
 /// How long a connection must last to count as good.
 const GOOD: Duration = Duration::from_secs(5);
 /// How long an upstream that looks broken may take to show that it is not.
@@ -36,15 +36,15 @@ enum Ended {
 pub(crate) trait Audience: Send + Sync {
     /// The upstream's listing has changed.
     fn listing_changed(&self);
-    /// A resource has changed; `uri` is the upstream's own.
-    fn resource_updated(&self, upstream: &Upstream, uri: &str);
+    /// A resource has changed, for one caller or for all; `uri` is the upstream's own.
+    fn resource_updated(&self, upstream: &Upstream, uri: &str, only: Option<&Caller>);
 }
 
 /// Runs until it is dropped.
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
     let mut backoff = Backoff::default();
     loop {
-        let reason = match upstream.dial(CAPABILITIES).await {
+        let reason = match upstream.dial(CAPABILITIES, &upstream.news).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 let ended = attend(&upstream, &connection, &*audience).await;
@@ -127,6 +127,7 @@ async fn attend(
     let mut watching = Watching::new(upstream, connection, &upstream.watched, &upstream.news);
     watching.renew().await;
     let (mut n_renewed, mut reopenings) = (0, Reopenings::default());
+    let is_shared = upstream.config.share == Share::Shared;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -140,8 +141,9 @@ async fn attend(
             () = upstream.news.arrived() => {
                 sleep(GATHER).await;
                 let news = upstream.news.take();
-                for uri in &news.resources {
-                    audience.resource_updated(upstream, uri);
+                // Who has a connection of their own hears about what is theirs there.
+                for uri in news.resources.iter().filter(|_| is_shared) {
+                    audience.resource_updated(upstream, uri, None);
                 }
                 owed.extend(list(upstream, connection, &news.lists, audience).await);
             }
@@ -174,11 +176,11 @@ async fn attend(
 /// Sessions over HTTP can be opened again where they are, which whoever calls meanwhile does as well:
 /// they share what comes of it, and nobody is told that the upstream is down.
 #[derive(Debug, Default)]
-struct Reopenings(Option<Instant>);
+pub(super) struct Reopenings(Option<Instant>);
 
 impl Reopenings {
     /// Whether to try; what breaks again soon is left to the backoff.
-    fn permit(&mut self) -> bool {
+    pub(super) fn permit(&mut self) -> bool {
         let is_soon = self.0.is_some_and(|last| last.elapsed() < GOOD);
         self.0 = Some(Instant::now());
         !is_soon

@@ -80,6 +80,11 @@ impl Watched {
         watchers.keys().cloned().collect()
     }
 
+    /// Whether nothing is watched at the moment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.uris().is_empty()
+    }
+
     /// Returns when what is watched may have changed.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;

@@ -1,15 +1,22 @@
 //! What this process uses: memory, files, children. Under nextest each test has a process of its own, so
 //! what is counted is the test's.
 
-/// Child processes of this one, zombies included.
+use std::collections::BTreeSet;
+
+/// How many child processes this one has, zombies included.
 pub(crate) fn children() -> usize {
+    child_numbers().len()
+}
+
+pub(crate) fn child_numbers() -> BTreeSet<String> {
     let own = std::process::id().to_string();
     let is_child = |entry: &std::fs::DirEntry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let after_name = stat.rsplit(')').next().unwrap_or_default();
         after_name.split_whitespace().nth(1) == Some(own.as_str())
     };
-    std::fs::read_dir("/proc").unwrap().flatten().filter(is_child).count()
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    std::fs::read_dir("/proc").unwrap().flatten().filter(is_child).map(number).collect()
 }
 
 pub(crate) fn open_files() -> usize {

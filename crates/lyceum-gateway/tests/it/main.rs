@@ -20,6 +20,7 @@ mod many;
 mod matrix;
 mod mirror;
 mod oauth;
+mod own;
 mod processes;
 mod reload;
 mod renewal;

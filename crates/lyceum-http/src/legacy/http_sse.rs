@@ -20,7 +20,6 @@ use tower_service::Service;
 
 use super::hand_over::{PARAMETER, parameter, stream_id};
 use super::post::cancelled_id;
-use super::registry::Sessions;
 use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
@@ -169,7 +168,7 @@ impl<H: Handler> HttpSse<H> {
             event("connected", &id);
         }
         event("endpoint", &address);
-        let ends = EndsSession { sessions: Arc::clone(&shared.sessions), key: token.key };
+        let ends = EndsSession { shared: Arc::clone(shared), key: token.key };
         let events = EventStream::new(outbox.resume(), shared.limits.keep_alive)
             .starting_with(first.into())
             .holding((ends, shared.counters.stream_opened()));
@@ -345,14 +344,15 @@ fn needs_handshake(method: &str) -> bool {
 }
 
 /// Ends the session with its stream.
-struct EndsSession {
-    sessions: Arc<Sessions>,
+struct EndsSession<H: Handler> {
+    shared: Arc<Shared<H>>,
     key: [u8; 16],
 }
 
-impl Drop for EndsSession {
+impl<H: Handler> Drop for EndsSession<H> {
     fn drop(&mut self) {
-        self.sessions.remove(self.key);
+        self.shared.sessions.remove(self.key);
+        self.shared.handler.session_ended(self.key);
     }
 }
 

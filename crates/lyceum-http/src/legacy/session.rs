@@ -112,6 +112,11 @@ impl Session {
         Self { key, used: AtomicBool::new(true), state: Mutex::new(state) }
     }
 
+    /// What tells it from other sessions.
+    pub fn key(&self) -> [u8; 16] {
+        self.key
+    }
+
     /// The negotiated revision.
     pub fn revision(&self) -> Revision {
         self.lock().revision

@@ -70,6 +70,7 @@ impl<H: Handler> Shared<H> {
         match self.session_of(arrival) {
             Ok((token, _)) => {
                 self.sessions.revoke(&token);
+                self.handler.session_ended(token.key);
                 answer::empty(StatusCode::OK)
             }
             Err(reply) => reply,

@@ -218,7 +218,8 @@ pub(crate) struct UpstreamSettings {
     pub(crate) directory: Option<Given<PathBuf>>,
     /// Seconds a call may hear nothing from it. Without it: 60.
     pub(crate) call_timeout: Option<Given<Positive>>,
-    /// Seconds after which a connection or process that nobody uses is ended. Without it: never.
+    /// Seconds after which a connection or process that nobody uses is ended. Without it: never, or
+    /// after half an hour with `share = "per-session"`.
     pub(crate) idle_timeout: Option<Given<Positive>>,
     /// Seconds after which a connection or process is replaced. Without it: never.
     pub(crate) max_lifetime: Option<Given<Positive>>,

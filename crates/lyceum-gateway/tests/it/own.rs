@@ -1,0 +1,179 @@
+//! Connections that belong to one caller: what it watches over them, and when they end.
+
+use std::time::Duration;
+
+use lyceum_gateway::{Share, UpstreamConfig};
+use lyceum_http::client::{CallOptions, ClientHandler, Peer, Subscription};
+use lyceum_wire::{Era, Revision, RevisionSet};
+use serde_json::json;
+
+use crate::census::{child_numbers, children};
+use crate::house::{Client1, House, Way, fixture_upstream, text};
+
+const WATCHED: &str = "up+fixture://watched";
+
+/// A gateway with a process for each session.
+async fn house(served: RevisionSet) -> House {
+    let (config, _) = fixture_upstream(Way::Stdio, served).await;
+    House::with(vec![UpstreamConfig { share: Share::PerSession, ..config }], None).await
+}
+
+/// Begins to watch the resource, in the words of the client's era.
+async fn watch(peer: &Peer, client: &Client1) -> Option<tokio::task::JoinHandle<()>> {
+    if peer.era() == Era::Legacy {
+        let params = json!({ "uri": WATCHED }).to_string();
+        peer.call("resources/subscribe", params).await.unwrap();
+        return None;
+    }
+    let filter = json!({ "resourceSubscriptions": [WATCHED] }).to_string();
+    let listening = peer.listen(filter).await.unwrap();
+    Some(tokio::spawn(hear(listening, client.clone())))
+}
+
+async fn hear(mut listening: Subscription, client: Client1) {
+    while let Some(Ok(news)) = listening.next().await {
+        client.notification(news).await;
+    }
+}
+
+fn n_updates(client: &Client1) -> usize {
+    let heard = client.heard.lock().unwrap();
+    let updates = heard.iter().filter(|(method, _)| method == "notifications/resources/updated");
+    updates.inspect(|(_, params)| assert_eq!(params["uri"], WATCHED)).count()
+}
+
+/// Touches what the caller's own process has until the caller hears of it.
+async fn touch_until_heard(peer: &Peer, client: &Client1, cell: &str) {
+    let before = n_updates(client);
+    for _ in 0..200 {
+        // The process is asked in the background, so it may not know yet.
+        text(peer, "up_touch", json!({})).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        if n_updates(client) > before {
+            return;
+        }
+    }
+    panic!("{cell}: no update was heard");
+}
+
+/// Waits until there are so many processes.
+async fn becomes(n_processes: usize, cell: &str) {
+    for _ in 0..1000 {
+        if children() == n_processes {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{cell}: {} processes, not {n_processes}", children());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_takes_its_process_with_it() {
+    let house = house(RevisionSet::LEGACY).await;
+    for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_11_25] {
+        let (peer, client) = house.client(revision).await;
+        assert_eq!(text(&peer, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
+        watch(&peer, &client).await;
+        assert_eq!(children(), 2, "one lists, one is the session's: {revision}");
+        peer.close().await;
+        becomes(1, revision.as_str()).await;
+    }
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_hears_of_its_own_process_and_of_no_other() {
+    for served in [RevisionSet::LEGACY, RevisionSet::MODERN] {
+        let house = house(served).await;
+        for revision in [Revision::V2024_11_05, Revision::V2025_06_18, Revision::V2025_11_25] {
+            let cell = format!("{revision} to {served:?}");
+            for toucher in 0..2 {
+                let clients = [house.client(revision).await, house.client(revision).await];
+                for (peer, client) in &clients {
+                    watch(peer, client).await;
+                }
+                let (peer, client) = &clients[toucher];
+                touch_until_heard(peer, client, &cell).await;
+                assert_eq!(n_updates(&clients[1 - toucher].1), 0, "{cell}");
+                for (peer, _) in clients {
+                    peer.close().await;
+                }
+            }
+        }
+        house.gateway.close().await;
+        assert_eq!(children(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn modern_clients_hear_of_the_process_of_their_principal() {
+    for served in [RevisionSet::LEGACY, RevisionSet::MODERN] {
+        let house = house(served).await;
+        let (legacy, heard_by_legacy) = house.client(Revision::V2025_11_25).await;
+        watch(&legacy, &heard_by_legacy).await;
+        let (modern, heard) = house.client(Revision::V2026_07_28).await;
+        let listening = watch(&modern, &heard).await;
+        touch_until_heard(&modern, &heard, &format!("{served:?}")).await;
+        assert_eq!(n_updates(&heard_by_legacy), 0, "{served:?}");
+        drop(listening);
+        house.gateway.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_in_place_of_one_that_crashed_is_watched_again() {
+    let house = house(RevisionSet::LEGACY).await;
+    let (peer, client) = house.client(Revision::V2025_11_25).await;
+    watch(&peer, &client).await;
+    touch_until_heard(&peer, &client, "before").await;
+    peer.call_tool("up_crash", "{}", &CallOptions::new()).await.unwrap();
+    touch_until_heard(&peer, &client, "after").await;
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_keeps_an_idle_process_and_who_stops_does_not() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let idle_timeout = Some(Duration::from_secs(1));
+    let config = UpstreamConfig { share: Share::PerSession, idle_timeout, ..config };
+    let house = House::with(vec![config], None).await;
+    let (peer, client) = house.client(Revision::V2025_11_25).await;
+    watch(&peer, &client).await;
+    becomes(2, "watched").await;
+    let processes = child_numbers();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(child_numbers(), processes, "it is watched");
+    touch_until_heard(&peer, &client, "watched").await;
+    let params = json!({ "uri": WATCHED }).to_string();
+    peer.call("resources/unsubscribe", params).await.unwrap();
+    becomes(1, "not watched").await;
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_whose_settings_change_is_still_listed_watched_and_waited_for() {
+    for share in [Share::Shared, Share::PerSession] {
+        let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+        let config = UpstreamConfig { share, ..config };
+        let house = House::with(vec![config.clone()], None).await;
+        let cell = format!("{share:?}");
+        let (peer, client) = house.client(Revision::V2025_11_25).await;
+        watch(&peer, &client).await;
+        touch_until_heard(&peer, &client, &cell).await;
+        let under_way = {
+            let peer = peer.clone();
+            tokio::spawn(async move { text(&peer, "up_ask_late", json!({})).await })
+        };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let call_timeout = Duration::from_secs(50);
+        house.gateway.configure(vec![UpstreamConfig { call_timeout, ..config }]);
+        assert_eq!(text(&peer, "up_echo", json!({"text": "b"})).await.unwrap(), "b", "{cell}");
+        assert_eq!(under_way.await.unwrap().unwrap(), "Hello, Ada!", "{cell}");
+        touch_until_heard(&peer, &client, &cell).await;
+        let heard = client.heard.lock().unwrap().clone();
+        let changed = heard.iter().find(|(method, _)| method.ends_with("list_changed"));
+        assert_eq!(changed, None, "{cell}: what is shown did not change");
+        house.gateway.close().await;
+        assert_eq!(children(), 0, "{cell}");
+    }
+}
