@@ -121,7 +121,8 @@ impl Sessions {
         self.read(key).used(key)
     }
 
-    /// The live state of a session of `principal`, created if need be.
+    /// The live state of a session of `principal`, created if need be. Of one that its client has
+    /// ended meanwhile there is none to keep: whatever is begun in it ends at once.
     pub(crate) fn live(
         self: &Arc<Self>,
         token: &SessionToken,
@@ -133,6 +134,11 @@ impl Sessions {
         let mut shard = self.write(token.key);
         if let Some(session) = shard.used(token.key) {
             return Ok(session);
+        }
+        if shard.revoked.contains_key(&token.key) {
+            let ended = Session::new(token.key, token.revision, token.capabilities);
+            ended.close();
+            return Ok(Arc::new(ended));
         }
         let held = self.sessions_of.hold(principal)?;
         if self.live.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions {

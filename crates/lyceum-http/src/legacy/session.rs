@@ -224,7 +224,9 @@ impl Session {
         state.last_question += 1;
         let id = state.last_question;
         let (sender, answer) = oneshot::channel();
-        state.questions.insert(id, sender);
+        if !state.closed {
+            state.questions.insert(id, sender);
+        }
         Some(Question { id, answer, open: OpenQuestion { session: self, id } })
     }
 
@@ -290,14 +292,24 @@ impl Session {
         calls.for_each(RunningCall::stop);
     }
 
+    /// The standalone stream, made if need be. In a session that has ended, it is over.
     pub(crate) fn standalone(&self, make: impl FnOnce() -> Outbox) -> Arc<Outbox> {
         let mut state = self.lock();
+        if state.closed {
+            let over = make();
+            over.finish();
+            return Arc::new(over);
+        }
         Arc::clone(state.standalone.get_or_insert_with(|| Arc::new(make())))
     }
 
-    /// Adds a call's stream; `false` when the session has `limit` unfinished ones already.
+    /// Adds a call's stream; `false` when the session has `limit` unfinished ones already, or has
+    /// ended.
     pub(crate) fn add_stream(&self, id: u64, stream: Arc<Outbox>, limit: usize) -> bool {
         let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
         if state.streams.len() >= limit {
             let finished = |(_, stream): &(&u64, &Arc<Outbox>)| stream.is_finished();
             let oldest = state.streams.iter().filter(finished).min_by_key(|(_, s)| s.touched());

@@ -78,11 +78,9 @@ impl<H: Handler> Shared<H> {
     }
 
     fn open_stream(self: &Arc<Self>, arrival: &Arrival<'_>) -> Result<Reply, Reply> {
-        let (token, _) = self.session_of(arrival)?;
-        let session = self
-            .sessions
-            .live(&token, arrival.principal.as_ref())
-            .map_err(|full| full.reply(None))?;
+        let (token, found) = self.session_of(arrival)?;
+        let live = || self.sessions.live(&token, arrival.principal.as_ref());
+        let session = found.map_or_else(live, Ok).map_err(|full| full.reply(None))?;
         let events = match arrival.fields.all.get(LAST_EVENT) {
             None => self.standalone(&session, &token),
             Some(last) => {

@@ -105,3 +105,21 @@ async fn calls_that_begin_as_their_session_ends_are_stopped() {
     assert!(call.poll_stopped(&mut context).is_ready());
     assert!(sessions.find(&token).is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_begins_in_a_session_that_was_ended_before_it_had_live_state() {
+    let sessions = Arc::new(Sessions::new(Limits::default()));
+    let token = token();
+    assert!(sessions.find(&token).unwrap().is_none());
+    sessions.revoke(&token);
+    let session = sessions.live(&token, None).unwrap();
+    assert_eq!(sessions.len(), 0);
+    let call = RunningCall::admit(&sessions, None, Some(Arc::clone(&session)), None).unwrap();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(call.poll_stopped(&mut context).is_ready());
+    assert!(session.standalone(|| sessions.outbox()).is_finished());
+    assert!(!session.add_stream(1, Arc::new(sessions.outbox()), 1));
+    let asked = session.ask("roots/list", Duration::from_secs(60), |_| async {}).await;
+    assert!(asked.unwrap_err().message.contains("session ended"));
+    assert!(sessions.find(&token).is_err());
+}
