@@ -77,7 +77,8 @@ impl<H: Handler> Shared<H> {
         let id = first.id.clone();
         let outlet = self.outlet(verdict, origin.clone());
         let _responding = outlet.responding();
-        self.start_all(requests, answers, &origin, principal, &outlet, verdict.decision);
+        let revision = origin.revision;
+        self.start_all(requests, answers, origin, principal, &outlet, verdict.decision);
         let gathered = |cx: &mut TaskContext<'_>| {
             outlet.poll_answer(cx).map(|answers| match answers {
                 Some(message) => Answer::whole(message),
@@ -85,7 +86,7 @@ impl<H: Handler> Shared<H> {
             })
         };
         let first = outlet.first(&self.timers, self.limits.keep_alive, gathered).await;
-        let end = self.begin(first, origin.revision, &outlet, verdict.decision);
+        let end = self.begin(first, revision, &outlet, verdict.decision);
         end.into_reply(&mut HeaderMap::new())
     }
 
@@ -94,7 +95,7 @@ impl<H: Handler> Shared<H> {
         self: &Arc<Self>,
         requests: Vec<Request>,
         answers: Vec<Bytes>,
-        origin: &Origin,
+        mut origin: Origin,
         principal: Option<Principal>,
         outlet: &Arc<PostOutlet>,
         decision: Decision,
@@ -107,6 +108,8 @@ impl<H: Handler> Shared<H> {
         for request in requests {
             let id = request.id.clone();
             let share = Share(Some(Arc::clone(&gathered)));
+            // An earlier member may have been the first to need the session's live state.
+            origin.look_again();
             let session = match origin.session_for(&request) {
                 Ok(session) => session,
                 Err(too_many) => {
@@ -115,7 +118,7 @@ impl<H: Handler> Shared<H> {
                 }
             };
             let (principal, way) = (principal.clone(), Arc::clone(outlet) as _);
-            let cx = self.legacy_context(&request, origin, session, principal, way);
+            let cx = self.legacy_context(&request, &origin, session, principal, way);
             let call = self.start(request, cx);
             match origin.admit(Some(id.clone())) {
                 // Each answer goes to the batch, not to an outlet of its own.

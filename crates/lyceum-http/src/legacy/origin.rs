@@ -23,7 +23,7 @@ pub(crate) struct Origin {
     pub(crate) revision: Revision,
     /// `None` for a call outside any session.
     pub(crate) token: Option<SessionToken>,
-    /// The session's live state, if it had any when the call arrived.
+    /// The session's live state, if it had any when the message arrived.
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) principal: Option<Principal>,
     pub(crate) sessions: Arc<Sessions>,
@@ -73,6 +73,13 @@ impl Origin {
                 self.sessions.live(token, self.principal.as_ref()).map(Some)
             }
             _ => Ok(self.session.clone()),
+        }
+    }
+
+    /// Finds live state that the session got after the message arrived.
+    pub(super) fn look_again(&mut self) {
+        if let (None, Some(token)) = (&self.session, &self.token) {
+            self.session = self.sessions.get(token.key);
         }
     }
 

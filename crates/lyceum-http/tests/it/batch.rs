@@ -202,6 +202,19 @@ async fn what_a_member_sets_is_kept() {
 }
 
 #[tokio::test]
+async fn members_see_the_live_state_an_earlier_one_needed() {
+    let lab = Lab::new();
+    let set = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "error"}});
+    for earlier in [set, request(1, "echo", json!({}))] {
+        let session = lab.session("2025-03-26").await;
+        let batch = post(&[earlier, request(2, "tell", json!({}))]);
+        let answers = array(&lab.send(&batch.header("mcp-session-id", &session)).await);
+        let told = answers.iter().find(|answer| answer["id"] == 2).unwrap();
+        assert_eq!(told["result"]["content"][0]["text"], "Some(Dropped)");
+    }
+}
+
+#[tokio::test]
 async fn modern_requests_cannot_be_batched() {
     let lab = Lab::new();
     let modern = crate::lab::modern(1, "echo", json!({}));
