@@ -265,8 +265,9 @@ impl Session {
         Poll::Pending
     }
 
-    /// Forgets a call that ended.
+    /// Forgets a call that ended. Until now the session was in use.
     pub(super) fn call_ended(&self, number: u64) {
+        self.touch();
         let mut state = self.lock();
         state.calls.remove(&number);
         state.end_if_drained();

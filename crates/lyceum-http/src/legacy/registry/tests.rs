@@ -94,6 +94,22 @@ async fn whoever_finds_a_session_keeps_it_from_being_swept() {
     assert_eq!(sessions.len(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn session_is_in_use_until_its_calls_have_ended() {
+    const TTL: Duration = Duration::from_secs(10);
+    let sessions = Arc::new(Sessions::new(Limits::default()));
+    let session = sessions.live(&token(), None).unwrap();
+    let call = RunningCall::admit(&sessions, None, Some(Arc::clone(&session)), None).unwrap();
+    for _ in 0..3 {
+        assert!(!session.sweep(TTL));
+        tokio::time::sleep(TTL).await;
+    }
+    drop(call);
+    assert!(!session.sweep(TTL), "a call has just ended");
+    tokio::time::sleep(TTL).await;
+    assert!(session.sweep(TTL));
+}
+
 #[tokio::test]
 async fn calls_that_begin_as_their_session_ends_are_stopped() {
     let sessions = Arc::new(Sessions::new(Limits::default()));
