@@ -5,7 +5,7 @@ use tokio::time::Duration;
 /// What one endpoint will hold and how long it will wait.
 ///
 /// Memory is bounded by `streams × 2 × stream_bytes + replay_bytes + requests in flight × body_bytes`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body (413 beyond).
     pub body_bytes: usize,

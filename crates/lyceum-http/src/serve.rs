@@ -23,7 +23,7 @@ use crate::stall::StallGuard;
 use crate::watched::Watched;
 
 /// How connections are treated.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeOptions {
     /// The longest time a request's head may take, and a new connection until its first.
     pub head: Duration,

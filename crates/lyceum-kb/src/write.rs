@@ -93,7 +93,7 @@ pub enum Status {
 }
 
 /// The operator's rules for writes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// The largest text, in bytes.
     pub max_body: usize,

@@ -1,4 +1,5 @@
-//! The servers behind this one: set up from the configuration, and again when it changes.
+//! The servers behind this one: set up from the configuration, and again when it changes. So is
+//! what endpoints offer, of them and of their own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,12 +31,14 @@ pub(crate) struct Origin {
 /// The gateway of a configuration. Its upstreams are being connected to from now on.
 pub(crate) fn gateway(config: &Config, sealer: &Arc<Sealer>) -> anyhow::Result<Gateway> {
     let gateway = Gateway::new(setting(config, sealer));
-    let lockfile = config.lockfile();
-    let lock = Lock::load(&lockfile)
-        .with_context(|| format!("cannot use the lockfile {}", lockfile.display()))?;
-    gateway.set_lock(lock);
+    gateway.set_lock(lock(&config.lockfile())?);
     gateway.configure(config.upstreams.clone());
     Ok(gateway)
+}
+
+/// What a lockfile approves of.
+fn lock(file: &Path) -> anyhow::Result<Option<Lock>> {
+    Lock::load(file).with_context(|| format!("cannot use the lockfile {}", file.display()))
 }
 
 /// What seals everything clients carry for us, and what we keep of authorization servers.
@@ -67,8 +70,7 @@ pub(crate) async fn follow(
     mut profiles: Vec<Profile>,
 ) {
     let file = origin.file.clone().or(origin.environment.config_file());
-    let mut config = Watched::new(file);
-    let mut lockfile = Watched::new(Some(current.lockfile.clone()));
+    let mut config = file.map(Watched::new);
     let mut hangups = Hangups::catch();
     let mut ticks = interval(LOOK);
     loop {
@@ -76,56 +78,66 @@ pub(crate) async fn follow(
             _ = ticks.tick() => false,
             () = hangups.next() => true,
         };
-        if config.has_changed() || told {
-            reload(&origin, &mut current, &gateway, &mut profiles);
-            lockfile.turn_to(&current.lockfile);
-        }
-        if lockfile.has_changed() || told {
-            match Lock::load(&current.lockfile) {
+        // The lockfile first, so that what the configuration adds is held against the newest.
+        if current.lockfile.has_changed() || told {
+            match lock(&current.lockfile.path) {
                 Ok(lock) => gateway.set_lock(lock),
-                Err(error) => {
-                    tracing::error!(%error, "the lockfile cannot be used; the old one counts")
-                }
+                Err(error) => tracing::error!("{error:#}; the old one counts"),
             }
+        }
+        if (config.as_mut().is_some_and(Watched::has_changed) || told)
+            && let Err(error) = reload(&origin, &mut current, &gateway, &mut profiles)
+        {
+            let error = format!("{error:#}");
+            tracing::error!(error, "the new configuration cannot be used; the old one counts");
         }
     }
 }
 
-/// What the configuration says besides upstreams.
+/// What is in force.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    lockfile: PathBuf,
+    /// The configuration the server was started with. Most of it holds until it ends.
+    started: Config,
+    lockfile: Watched,
     allowed_commands: Vec<String>,
-    /// What a running server cannot change, by the names of its settings.
-    fixed: Vec<(&'static str, String)>,
 }
 
 impl Standing {
     pub(crate) fn of(config: &Config) -> Standing {
         Standing {
-            lockfile: config.lockfile(),
+            started: config.clone(),
+            lockfile: Watched::new(config.lockfile()),
             allowed_commands: config.allowed_commands.clone(),
-            fixed: config.fixed(),
         }
     }
 }
 
-/// An endpoint as it is configured, and what answers for it.
+/// An endpoint, and what answers for it.
 pub(crate) struct Profile {
+    /// As it was configured when last nothing waited for a restart.
     pub(crate) endpoint: Endpoint,
     pub(crate) handler: Door,
 }
 
 impl Profile {
-    /// Offers what the endpoint at its path offers by now.
-    fn offer(&mut self, endpoints: &[Endpoint]) {
-        let now = endpoints.iter().find(|endpoint| endpoint.path == self.endpoint.path);
-        if let Some(now) = now.filter(|now| now.tools != self.endpoint.tools) {
+    /// Offers what the endpoint at its path offers by now. While a setting waits for a restart, tools
+    /// that were added wait with it, because they may be meant for those only who can enter then;
+    /// what was taken away is gone.
+    fn offer(&mut self, endpoints: &[Endpoint], waits: bool) {
+        let same_path = |endpoint: &&Endpoint| endpoint.path == self.endpoint.path;
+        let Some(now) = endpoints.iter().find(same_path) else { return };
+        let offered = if waits {
+            let (before, now) = (allowed(&self.endpoint), allowed(now));
+            Arc::new(move |tool: &str| before(tool) && now(tool))
+        } else {
             self.endpoint = now.clone();
-            self.handler.server().enable_tools(|tool| now.offers(tool));
-            self.handler.allow(allowed(now));
-            tracing::info!(endpoint = %now.path, "the endpoint offers other tools");
+            allowed(now)
+        };
+        if self.handler.server().enable_tools(|tool| offered(tool)) {
+            tracing::info!(endpoint = %now.path, "the endpoint offers other tools of its own");
         }
+        self.handler.allow(offered);
     }
 }
 
@@ -135,64 +147,64 @@ pub(crate) fn allowed(endpoint: &Endpoint) -> Allow {
     Arc::new(move |tool| endpoint.offers(tool))
 }
 
-fn reload(origin: &Origin, current: &mut Standing, gateway: &Gateway, profiles: &mut [Profile]) {
+/// Puts the configuration as it is now into effect, as far as a running server can.
+///
+/// # Errors
+/// When it cannot be used, or names a lockfile that cannot. Then nothing has changed.
+fn reload(
+    origin: &Origin,
+    current: &mut Standing,
+    gateway: &Gateway,
+    profiles: &mut [Profile],
+) -> anyhow::Result<()> {
     let file = origin.file.as_deref();
-    match Config::load(origin.flags.clone(), file, &origin.environment) {
-        Ok(config) => {
-            let Standing { lockfile, allowed_commands, fixed } = Standing::of(&config);
-            let changed = fixed.iter().filter(|setting| !current.fixed.contains(setting));
-            let changed: Vec<_> = changed.map(|(name, _)| *name).collect();
-            if changed.is_empty() {
-                profiles.iter_mut().for_each(|profile| profile.offer(&config.endpoints));
-            } else {
-                // What endpoints offer may be meant for those only who can enter then.
-                tracing::warn!(
-                    settings = changed.join(", "),
-                    "these changed settings wait until the server is restarted, and with them the \
-                     tools of endpoints; upstreams, their lockfile and [stdio] take effect at once"
-                );
-            }
-            if allowed_commands != current.allowed_commands {
-                gateway.allow_commands(AllowedCommands::new(&allowed_commands));
-            }
-            (current.lockfile, current.allowed_commands) = (lockfile, allowed_commands);
-            tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
-            gateway.configure(config.upstreams);
-        }
-        Err(error) => {
-            tracing::error!(%error, "the new configuration cannot be used; the old one counts");
-        }
+    let mut config = Config::load(origin.flags.clone(), file, &origin.environment)?;
+    let waiting = current.started.fixed_but_other_in(&config);
+    // The data directory is one of them, and the lockfile may be in it.
+    config.data.clone_from(&current.started.data);
+    let lockfile = config.lockfile();
+    if lockfile != current.lockfile.path {
+        let lockfile = Watched::new(lockfile);
+        gateway.set_lock(lock(&lockfile.path)?);
+        current.lockfile = lockfile;
     }
+    if !waiting.is_empty() {
+        tracing::warn!(
+            settings = waiting.join(", "),
+            "these changed settings wait until the server is restarted, and with them the tools \
+             endpoints were given; upstreams, their lockfile and [stdio] take effect at once"
+        );
+    }
+    for profile in profiles {
+        profile.offer(&config.endpoints, !waiting.is_empty());
+    }
+    if config.allowed_commands != current.allowed_commands {
+        gateway.allow_commands(AllowedCommands::new(&config.allowed_commands));
+        current.allowed_commands = config.allowed_commands;
+    }
+    tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
+    gateway.configure(config.upstreams);
+    Ok(())
 }
 
 /// A file that is looked at now and then.
+#[derive(Debug)]
 struct Watched {
-    path: Option<PathBuf>,
+    path: PathBuf,
     seen: Option<Looks>,
-    /// Nobody has looked at it yet.
-    is_new: bool,
 }
 
 /// What tells one version of a file from another.
 type Looks = (SystemTime, u64);
 
 impl Watched {
-    fn new(path: Option<PathBuf>) -> Watched {
-        let seen = path.as_deref().and_then(looks);
-        Watched { path, seen, is_new: false }
-    }
-
-    /// Looks at another file, if it is another one, which counts as a change.
-    fn turn_to(&mut self, path: &Path) {
-        if self.path.as_deref() != Some(path) {
-            (self.path, self.seen, self.is_new) = (Some(path.to_owned()), looks(path), true);
-        }
+    fn new(path: PathBuf) -> Watched {
+        Watched { seen: looks(&path), path }
     }
 
     fn has_changed(&mut self) -> bool {
-        let Some(path) = &self.path else { return false };
-        let now = looks(path);
-        let changed = now != self.seen || std::mem::take(&mut self.is_new);
+        let now = looks(&self.path);
+        let changed = now != self.seen;
         self.seen = now;
         changed
     }
@@ -226,5 +238,28 @@ impl Hangups {
             return;
         }
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lockfile_stays_with_the_data_directory_until_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, one) = (dir.path().join("lyceum.toml"), dir.path().join("one"));
+        let write = |data: &Path| std::fs::write(&file, format!("data = {data:?}")).unwrap();
+        let environment = Environment::made_of(&[]);
+        let origin = Origin { flags: Settings::default(), file: Some(file.clone()), environment };
+        write(&one);
+        let flags = origin.flags.clone();
+        let config = Config::load(flags, origin.file.as_deref(), &origin.environment).unwrap();
+        std::fs::create_dir(&one).unwrap();
+        let gateway = gateway(&config, &sealer(&config).unwrap()).unwrap();
+        let mut standing = Standing::of(&config);
+        write(&dir.path().join("other"));
+        reload(&origin, &mut standing, &gateway, &mut []).unwrap();
+        assert_eq!(standing.lockfile.path, one.join("upstreams.lock"));
     }
 }

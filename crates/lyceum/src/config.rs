@@ -47,7 +47,7 @@ use settings::{DocumentSettings, IndexSettings};
 use values::{Listen, Preset};
 
 /// Everything a server needs to know before it starts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Config {
     listen: Given<Listen>,
     /// Whether the operator accepts that strangers are served.
@@ -74,26 +74,29 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// What a running server cannot change, by the names of its settings, for comparison.
-    pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+    /// The names of the settings that `other` has otherwise and that a running server cannot change.
+    pub(crate) fn fixed_but_other_in(&self, other: &Self) -> Vec<&'static str> {
         let without_tools = |endpoint: &Endpoint| Endpoint { tools: None, ..endpoint.clone() };
-        let endpoints: Vec<_> = self.endpoints.iter().map(without_tools).collect();
-        let parts: [(&str, &dyn std::fmt::Debug); 13] = [
-            ("listen", &self.listen.value),
-            ("i_know_unauthenticated", &self.open_to_all),
-            ("data", &self.data),
-            ("hosts", &self.hosts),
-            ("origins", &self.origins),
-            ("log", &self.log),
-            ("store", &self.store),
-            ("embeddings", &self.embeddings),
-            ("documents, index", &self.policy),
-            ("rest", &self.rest_keys),
-            ("endpoint", &endpoints),
-            ("preset", &self.uri_form),
-            ("limits", &(&self.limits, &self.connections)),
+        let endpoints = |config: &Self| -> Vec<Endpoint> {
+            config.endpoints.iter().map(without_tools).collect()
+        };
+        // The values themselves are compared, secrets too, not what may be shown of them.
+        let same = [
+            ("listen", self.listen.value == other.listen.value),
+            ("i_know_unauthenticated", self.open_to_all == other.open_to_all),
+            ("data", self.data == other.data),
+            ("hosts", self.hosts == other.hosts),
+            ("origins", self.origins == other.origins),
+            ("log", self.log == other.log),
+            ("store", self.store == other.store),
+            ("embeddings", self.embeddings == other.embeddings),
+            ("documents, index", self.policy == other.policy),
+            ("rest", self.rest_keys == other.rest_keys),
+            ("endpoint", endpoints(self) == endpoints(other)),
+            ("preset", self.uri_form == other.uri_form),
+            ("limits", self.limits == other.limits && self.connections == other.connections),
         ];
-        parts.into_iter().map(|(name, value)| (name, format!("{value:?}"))).collect()
+        same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
 
     /// Reads all layers and checks the result.

@@ -447,3 +447,35 @@ fn reference_is_current() {
         "run `cargo run -- config reference > docs/configuration.md` and commit it"
     );
 }
+
+#[test]
+fn every_fixed_setting_that_changes_is_named_and_secrets_are_compared() {
+    const TOKEN: &str = "[[endpoint]]\npath = \"/gpt/{token}\"\ntoken_env = ";
+    const KEY: &str =
+        "[embeddings]\nkind = \"openai\"\nurl = \"http://h\"\nmodel = \"m\"\nkey_env = ";
+    const ENDPOINT: &str = "[[endpoint]]\npath = \"/mcp\"\n";
+    let one_or_other = |table: &str| [format!("{table}\"ONE\""), format!("{table}\"OTHER\"")];
+    let rows: &[([String; 2], &[&str])] = &[
+        (one_or_other(TOKEN), &["endpoint"]),
+        (one_or_other(KEY), &["embeddings"]),
+        ([ENDPOINT.to_owned(), format!("{ENDPOINT}keys = [\"ana\"]")], &["endpoint"]),
+        ([ENDPOINT.to_owned(), format!("{ENDPOINT}tools = [\"a\"]")], &[]),
+        (["", "listen = \"127.0.0.1:1\""].map(str::to_owned), &["listen"]),
+        (["", "i_know_unauthenticated = true"].map(str::to_owned), &["i_know_unauthenticated"]),
+        (["", "data = \"/a\"\nlog = \"debug\""].map(str::to_owned), &["data", "log"]),
+        (["", "hosts = [\"a.example\"]"].map(str::to_owned), &["hosts"]),
+        (["", "origins = [\"https://a.example\"]"].map(str::to_owned), &["origins"]),
+        (["", "[rest]\nkeys = []"].map(str::to_owned), &["rest"]),
+        (["", "[documents]\nmax_bytes = 1"].map(str::to_owned), &["documents, index"]),
+        (["", "[limits]\nsessions = 1"].map(str::to_owned), &["limits"]),
+        (["", "[[upstream]]\nname = \"a\"\nurl = \"http://h\""].map(str::to_owned), &[]),
+        (["", "lockfile = \"/a\"\n[stdio]\nallowed_commands = [\"a\"]"].map(str::to_owned), &[]),
+    ];
+    let variables = [("ONE", "a secret of one"), ("OTHER", "the secret of another")];
+    for ([before, after], expected) in rows {
+        let [before, same, after] =
+            [before, before, after].map(|file| load(file, &variables, &[]).unwrap());
+        assert_eq!(before.fixed_but_other_in(&after), *expected, "{after:?}");
+        assert!(before.fixed_but_other_in(&same).is_empty());
+    }
+}

@@ -263,6 +263,32 @@ async fn tools_whose_guard_waits_for_a_restart_wait_with_it() {
 }
 
 #[tokio::test]
+async fn tools_taken_from_an_endpoint_are_gone_whatever_waits_for_a_restart() {
+    let setup = Setup::new();
+    let write = |head: &str, tools: &str| {
+        let endpoint = format!("[[endpoint]]\npath = \"/mcp\"\ntools = {tools}\n");
+        setup.configure_with(&format!("{head}\n{endpoint}"), &["one", "two"]);
+    };
+    write("", r#"["search_*", "list_documents", "one_*", "two_*"]"#);
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "one_greet", true).await;
+    becomes(&lyceum, "two_greet", true).await;
+    write("origins = [\"https://a.example\"]", r#"["search_*", "delete_document", "one_*"]"#);
+    becomes(&lyceum, "list_documents", false).await;
+    becomes(&lyceum, "two_greet", false).await;
+    assert_eq!(tools(&lyceum).await, ["search_knowledge", "one_greet"]);
+    // Given back, they were never gone.
+    write("origins = [\"https://a.example\"]", r#"["list_documents", "two_*"]"#);
+    becomes(&lyceum, "two_greet", true).await;
+    assert_eq!(tools(&lyceum).await, ["list_documents", "two_greet"]);
+    // Nothing waits any more.
+    write("", r#"["delete_document", "one_*"]"#);
+    becomes(&lyceum, "delete_document", true).await;
+    becomes(&lyceum, "two_greet", false).await;
+    assert_eq!(tools(&lyceum).await, ["delete_document", "one_greet"]);
+}
+
+#[tokio::test]
 async fn a_changed_definition_is_held_back_until_it_is_approved() {
     let setup = Setup::new();
     setup.configure(&["one"]);

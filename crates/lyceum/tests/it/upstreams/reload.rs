@@ -1,4 +1,5 @@
-//! The configuration changes again and again while calls are made (reliability row G7).
+//! What cannot be used changes nothing, and the configuration changes again and again while calls
+//! are made (reliability row G7).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use lyceum_testkit::{Connection, Request};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::{Setup, becomes, tools};
+use super::{Setup, becomes, health, tools};
 use crate::lyceum::Lyceum;
 
 /// Configurations nobody can use, for one reason or another.
@@ -48,6 +49,37 @@ async fn until(log: &Path, what: &str, times: usize) {
         assert!(start.elapsed() < Duration::from_secs(10), "{what:?} was not said {times} times");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn configuration_with_a_lockfile_nobody_can_use_changes_nothing() {
+    let setup = Setup::new();
+    let endpoint = "[[endpoint]]\npath = \"/mcp\"\n";
+    setup.configure_with(&format!("{endpoint}tools = [\"one_*\"]"), &["one"]);
+    let log = setup.path("log");
+    let [flag, file] = setup.flags();
+    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
+    becomes(&lyceum, "one_greet", true).await;
+    let lockfile = setup.path("other.lock");
+    let wide = format!("lockfile = {lockfile:?}\n{endpoint}");
+    std::fs::write(&lockfile, "no lock").unwrap();
+    setup.configure_with(&wide, &["one", "two"]);
+    until(&log, "the old one counts", 1).await;
+    assert_eq!(said(&log, "cannot use the lockfile"), 1);
+    assert_eq!(tools(&lyceum).await, ["one_greet"]);
+    assert!(health(&lyceum).await["two"].is_null());
+    // One that approves of nothing holds back what comes with it.
+    let nothing = json!({ "tools": {}, "prompts": {} });
+    let nothing = json!({ "version": 1, "upstreams": { "one": nothing, "two": nothing } });
+    std::fs::write(&lockfile, nothing.to_string()).unwrap();
+    lyceum.hang_up().await;
+    becomes(&lyceum, "search_knowledge", true).await;
+    let start = Instant::now();
+    while health(&lyceum).await["two"]["status"] != "up" {
+        assert!(start.elapsed() < Duration::from_secs(10), "{}", health(&lyceum).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!tools(&lyceum).await.iter().any(|name| name.ends_with("_greet")));
 }
 
 #[tokio::test]
