@@ -149,7 +149,7 @@ impl App {
         };
         let served = serve(listener, site, options, stop).await;
         // What hands out work goes first, so that what writes it down can finish.
-        background.calm_down();
+        background.calm_down().await;
         drop((doors, rest, indexer));
         gateway.close().await;
         background.stop().await;

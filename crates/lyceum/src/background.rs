@@ -3,7 +3,7 @@
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, timeout};
 
-/// How long a task may take to write down what it still holds.
+/// How long tasks may take to end, and each to write down what it still holds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The tasks. Dropping it ends them all.
@@ -24,14 +24,22 @@ impl Background {
         self.finishing.push(tokio::spawn(task));
     }
 
-    /// Ends what would go on for ever.
-    pub(crate) fn calm_down(&mut self) {
-        self.endless.drain(..).for_each(|task| task.abort());
+    /// Ends what would go on for ever. A task that is in the middle of something is waited for.
+    pub(crate) async fn calm_down(&mut self) {
+        self.endless.iter().for_each(JoinHandle::abort);
+        let ended = async {
+            for task in self.endless.drain(..) {
+                drop(task.await);
+            }
+        };
+        if timeout(PATIENCE, ended).await.is_err() {
+            tracing::warn!("a background task does not end; going on without it");
+        }
     }
 
     /// Ends everything; those who hand out work must be gone by now.
     pub(crate) async fn stop(mut self) {
-        self.calm_down();
+        self.calm_down().await;
         for mut task in self.finishing.drain(..) {
             if timeout(PATIENCE, &mut task).await.is_err() {
                 task.abort();
@@ -43,5 +51,28 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.endless.iter().chain(&self.finishing).for_each(JoinHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn endless_tasks_have_ended_when_all_is_calm() {
+        let mut background = Background::default();
+        let held = Arc::new(());
+        for _ in 0..3 {
+            let held = Arc::clone(&held);
+            background.run(async move {
+                let _held = held;
+                std::future::pending().await
+            });
+        }
+        tokio::task::yield_now().await;
+        background.calm_down().await;
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 }
