@@ -42,6 +42,7 @@ pub(crate) struct App {
 
 /// An endpoint and what answers for it.
 struct Door {
+    configured: config::Endpoint,
     endpoint: Endpoint<lyceum_gateway::Door>,
     handler: lyceum_gateway::Door,
     /// What its path must hold.
@@ -126,12 +127,11 @@ impl App {
     /// Reads the configuration again when it changes.
     pub(crate) fn follow(&mut self, origin: Origin) {
         let standing = Standing::of(&self.config);
-        let configured = self.config.endpoints.iter().zip(&self.doors);
-        let profiles = configured.map(|(endpoint, door)| Profile {
-            endpoint: endpoint.clone(),
+        let profile = |door: &Door| Profile {
+            endpoint: door.configured.clone(),
             handler: door.handler.clone(),
-        });
-        let profiles = profiles.collect();
+        };
+        let profiles = self.doors.iter().map(profile).collect();
         self.background.run(behind::follow(origin, standing, self.gateway.clone(), profiles));
     }
 
@@ -158,10 +158,9 @@ impl App {
 
     /// Every path there is.
     fn site(&self) -> Site<Incoming> {
-        let configured = self.config.endpoints.iter().zip(&self.doors);
-        let site = configured.fold(Site::new(), |site, (config, door)| {
+        let site = self.doors.iter().fold(Site::new(), |site, door| {
             let site = door.open(site);
-            match config.http_sse_paths() {
+            match door.configured.http_sse_paths() {
                 Some([sse, messages]) => site.http_sse(&sse, door.endpoint.http_sse(messages)),
                 None => site,
             }
@@ -228,7 +227,7 @@ impl House<'_> {
             let keeper = self.keeper(admission(), &endpoint.path);
             Surface::new(built.clone(), handler.clone(), self.gateway.clone(), keeper)
         });
-        Ok(Door { endpoint: built, handler, token, knox })
+        Ok(Door { configured: endpoint.clone(), endpoint: built, handler, token, knox })
     }
 
     /// The HTTP API. A key made for an endpoint stays out of it, unless it is named.
@@ -254,7 +253,7 @@ impl House<'_> {
             integrity,
             gateway: self.gateway.clone(),
             whole: knowledge::server(&self.kb, |_| true),
-            profiles: config.endpoints.iter().zip(doors).map(profiled).collect(),
+            profiles: doors.iter().map(profiled).collect(),
             started: Instant::now(),
         };
         Rest::new(desk, door)
@@ -298,11 +297,11 @@ impl Door {
     }
 }
 
-fn profiled((endpoint, door): (&config::Endpoint, &Door)) -> rest::Profiled {
+fn profiled(door: &Door) -> rest::Profiled {
     rest::Profiled {
-        name: endpoint.profile_name().to_owned(),
-        path: endpoint.path.clone(),
-        dialect: endpoint.dialect.as_str(),
+        name: door.configured.profile_name().to_owned(),
+        path: door.configured.path.clone(),
+        dialect: door.configured.dialect.as_str(),
         server: door.handler.server().clone(),
     }
 }
