@@ -77,8 +77,8 @@ impl Door {
         &self.state.server
     }
 
-    /// Shows what `allows` says of what is behind the gateway, from when the upstreams are next
-    /// configured.
+    /// Shows what `allows` says of what is behind the gateway, at the latest from when the upstreams
+    /// are next configured.
     pub fn allow(&self, allows: Allow) {
         self.state.allow(allows);
     }
