@@ -1,8 +1,8 @@
 //! [`Kept`]: own connections of callers that watch something. They stay open for it, and what changes
 //! is told to these callers alone.
 
+use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use lyceum_http::{Caller, Context, random};
@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::backoff::Backoff;
 use super::own::{self, OwnConnections, Owner};
-use super::supervise::{Audience, GATHER, Reopenings, TICK};
+use super::supervise::{Audience, GATHER, GOOD, Reopenings, TICK};
 use super::watching::Watching;
 use super::{Connection, Upstream, Watched};
 use crate::config::Share;
@@ -103,7 +103,7 @@ impl OwnConnections {
         true
     }
 
-    fn kept(&self) -> MutexGuard<'_, std::collections::HashMap<Caller, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Caller, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,7 +124,7 @@ async fn keep(upstream: Arc<Upstream>, keeping: Keeping) {
         match upstream.own.open(&upstream, owner, capabilities).await {
             Ok(connection) => {
                 attend(&upstream, &connection, &keeping).await;
-                if connection.age() > Duration::from_secs(5) {
+                if connection.age() > GOOD {
                     backoff.reset();
                 }
             }
