@@ -117,8 +117,7 @@ impl Catalogue {
             let allowed = |tool: &&Item| {
                 let config = &upstream.config;
                 let id = (config.name.clone(), tool.key.clone());
-                (config.tools.is_empty() || config.tools.iter().any(|glob| glob.matches(&tool.key)))
-                    && !held_back.contains(&id)
+                config.tools.admits(&tool.key) && !held_back.contains(&id)
             };
             for tool in listing.tools.iter().filter(allowed) {
                 catalogue.tools.extend(catalogue.tool(upstream, tool).map(Arc::new));

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::glob::Glob;
+use crate::glob::Filter;
 use crate::oauth::OAuthConfig;
 
 /// A server behind the gateway.
@@ -37,8 +37,8 @@ pub struct UpstreamConfig {
     pub max_lifetime: Option<Duration>,
     /// Connections of their own that sessions may have at once.
     pub max_connections: usize,
-    /// Which of its tools are shown, by their own names; all if it is empty.
-    pub tools: Vec<Glob>,
+    /// Which of its tools are shown, by their own names.
+    pub tools: Filter,
     /// What its names begin with; `None` is its name, and nothing leaves names and URIs as they are.
     pub prefix: Option<String>,
     /// Names its tools are known by besides: public alias, own name.
@@ -109,7 +109,7 @@ impl UpstreamConfig {
             idle_timeout: None,
             max_lifetime: None,
             max_connections: 64,
-            tools: Vec::new(),
+            tools: Filter::default(),
             prefix: None,
             aliases: Vec::new(),
             strip_invisible: false,

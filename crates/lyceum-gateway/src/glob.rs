@@ -7,13 +7,22 @@ use std::str::{Chars, FromStr};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob(String);
 
-/// What may be seen: everything that is allowed and not denied.
+/// One entry of a list: a glob for what may be seen, or, after a `!`, for what may not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// What may be seen.
+    Allow(Glob),
+    /// What may not, even if it is allowed.
+    Deny(Glob),
+}
+
+/// What may be seen: everything that is allowed and not denied. The default is everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// What is allowed; `None` means everything.
-    pub allow: Option<Vec<Glob>>,
+    allow: Option<Vec<Glob>>,
     /// What is not, even if it is allowed.
-    pub deny: Vec<Glob>,
+    deny: Vec<Glob>,
 }
 
 impl Glob {
@@ -53,6 +62,54 @@ impl Filter {
     pub fn admits(&self, name: &str) -> bool {
         let fits = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name));
         self.allow.as_deref().is_none_or(fits) && !fits(&self.deny)
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_everything(&self) -> bool {
+        *self == Filter::default()
+    }
+
+    /// The same, where a list of denials alone means everything else in `base`.
+    #[must_use]
+    pub fn within(mut self, base: Filter) -> Filter {
+        self.allow = self.allow.or(base.allow);
+        self.deny.extend(base.deny);
+        self
+    }
+}
+
+impl FromIterator<Rule> for Filter {
+    /// Denials alone allow everything else; no rules at all allow nothing.
+    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Filter {
+        let (mut allow, mut deny) = (Vec::new(), Vec::new());
+        for rule in rules {
+            match rule {
+                Rule::Allow(glob) => allow.push(glob),
+                Rule::Deny(glob) => deny.push(glob),
+            }
+        }
+        let denies_only = allow.is_empty() && !deny.is_empty();
+        Filter { allow: (!denies_only).then_some(allow), deny }
+    }
+}
+
+impl fmt::Display for Filter {
+    /// As it is written, with spaces between.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let allowed = self.allow.iter().flatten().map(Glob::to_string);
+        let denied = self.deny.iter().map(|glob| format!("!{glob}"));
+        f.write_str(&allowed.chain(denied).collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix('!') {
+            Some(denied) => denied.parse().map(Rule::Deny),
+            None => text.parse().map(Rule::Allow),
+        }
     }
 }
 
@@ -112,19 +169,35 @@ mod tests {
 
     #[test]
     fn deny_outranks_allow() {
-        let globs = |text: &str| -> Vec<Glob> {
-            text.split_whitespace().map(|glob| glob.parse().unwrap()).collect()
-        };
-        let rows: &[(Option<&str>, &str, &str, bool)] = &[
-            (None, "", "x", true),
-            (Some(""), "", "x", false),
-            (Some("a_* b_*"), "", "b_x", true),
-            (Some("a_* b_*"), "b_x", "b_x", false),
-            (None, "*_delete", "a_delete", false),
+        let rows: &[(&str, &str, bool)] = &[
+            ("", "x", false),
+            ("a_* b_*", "b_x", true),
+            ("a_* b_*", "c_x", false),
+            ("a_* !b_x b_*", "b_x", false),
+            ("a_* !b_x b_*", "b_y", true),
+            ("!*_delete", "a_delete", false),
+            ("!*_delete", "a_read", true),
+            ("* !*", "x", false),
+            ("!!x", "!x", false),
         ];
-        for &(allow, deny, name, expected) in rows {
-            let filter = Filter { allow: allow.map(globs), deny: globs(deny) };
-            assert_eq!(filter.admits(name), expected, "{filter:?} and {name}");
+        for &(rules, name, expected) in rows {
+            assert_eq!(filter(rules).admits(name), expected, "{rules:?} and {name}");
         }
+        assert!(Filter::default().admits("x"));
+        assert_eq!(filter("!b a").to_string(), "a !b");
+        assert!("!".parse::<Rule>().is_err());
+    }
+
+    #[test]
+    fn denials_alone_leave_the_rest_of_what_there_was() {
+        let base = filter("read write");
+        let without = filter("!write").within(base.clone());
+        assert!(without.admits("read") && !without.admits("write") && !without.admits("delete"));
+        assert!(filter("delete").within(base.clone()).admits("delete"));
+        assert!(!filter("").within(base).admits("read"), "an empty list is nothing");
+    }
+
+    fn filter(rules: &str) -> Filter {
+        rules.split_whitespace().map(|rule| rule.parse::<Rule>().unwrap()).collect()
     }
 }

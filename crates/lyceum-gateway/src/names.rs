@@ -166,6 +166,11 @@ pub fn sanitise(name: &str) -> String {
     if name == "_" { UNKNOWN.to_owned() } else { name }
 }
 
+/// What the public names of an upstream with this prefix begin with.
+pub(crate) fn opening(prefix: &str) -> String {
+    if prefix.is_empty() { String::new() } else { sanitise(&format!("{prefix}_")) }
+}
+
 /// Whether clients of every kind take `name` as it is.
 pub fn is_public(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(|c| in_name(c) == c)

@@ -8,7 +8,7 @@ use lyceum_wire::{Object, Request};
 use rustc_hash::FxHashMap;
 
 use crate::catalogue::{Catalogue, Entry, TaskSupport, Tool};
-use crate::names::Names;
+use crate::names::{self, Names};
 use crate::relay::Subject;
 use crate::upstream::Upstream;
 
@@ -43,8 +43,10 @@ impl Routes {
         let shown: HashSet<_> = tools.iter().map(|tool| name(&tool.entry)).collect();
         let everything = allows("");
         let visible = |entry: &&Arc<Entry>| {
-            let name = &entry.upstream.config.name;
-            shown.contains(name) || (everything && !with_tools.contains(name))
+            let config = &entry.upstream.config;
+            // Where every tool of an upstream is denied by its prefix, so is one without tools.
+            let may_be = || everything && allows(&names::opening(config.prefix()));
+            shown.contains(&config.name) || (!with_tools.contains(&config.name) && may_be())
         };
         let chosen = |entries: &[Arc<Entry>]| -> Vec<Arc<Entry>> {
             entries.iter().filter(visible).cloned().collect()

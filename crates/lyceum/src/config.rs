@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lyceum_gateway::UpstreamConfig;
+use lyceum_gateway::glob::Filter;
 use lyceum_gateway::names::UriForm;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
 use lyceum_http::{Limits, ServeOptions};
@@ -76,7 +77,8 @@ pub(crate) struct Config {
 impl Config {
     /// The names of the settings that `other` has otherwise and that a running server cannot change.
     pub(crate) fn fixed_but_other_in(&self, other: &Self) -> Vec<&'static str> {
-        let without_tools = |endpoint: &Endpoint| Endpoint { tools: None, ..endpoint.clone() };
+        let without_tools =
+            |endpoint: &Endpoint| Endpoint { tools: Filter::default(), ..endpoint.clone() };
         let endpoints = |config: &Self| -> Vec<Endpoint> {
             config.endpoints.iter().map(without_tools).collect()
         };

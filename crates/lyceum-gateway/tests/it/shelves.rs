@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lyceum_gateway::glob::{Filter, Rule};
 use lyceum_gateway::{Gateway, Status, Target, UpstreamConfig};
 use lyceum_http::client::{CallOptions, Peer};
 use lyceum_server::{Call, NoArguments, Server, tool};
@@ -45,6 +46,49 @@ async fn a_name_the_server_has_itself_stays_its_own_and_the_collision_is_told() 
     assert_eq!(text(&peer, "echo", json!({})).await.unwrap(), "our own");
     assert_eq!(text(&peer, &echo, json!({"text": "theirs"})).await.unwrap(), "theirs");
     assert_eq!(outcome(&peer, &fail).await, (true, "it failed".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_denied_of_an_upstream_are_not_there() {
+    let (config, running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let rules = ["*", "!fa*", "!echo"].map(|rule| rule.parse::<Rule>().unwrap());
+    let tools = rules.into_iter().collect();
+    let house = House::with(vec![UpstreamConfig { tools, ..config }], running).await;
+    let peer = modern(&house).await;
+    let names: Vec<_> =
+        peer.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert!(names.contains(&"up_counts".to_owned()), "{names:?}");
+    for denied in ["up_fail", "up_echo", "up.echo", "echo"] {
+        assert!(!names.iter().any(|name| name == denied), "{names:?}");
+        assert_eq!(told(&peer, denied).await, format!("Unknown tool: {denied}"));
+    }
+}
+
+/// A server with one resource and no tools.
+async fn library() -> Mirror {
+    Mirror::answering(|request| match request.method.as_str() {
+        "initialize" => Reply::Result(
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"resources":{}},"serverInfo":{"name":"m","version":"1"}}"#
+                .to_owned(),
+        ),
+        "resources/list" => Reply::Result(r#"{"resources":[{"uri":"m://a","name":"a"}]}"#.to_owned()),
+        _ => Reply::Unknown,
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_denied_by_prefix_shows_no_resources_either() {
+    let library = library().await;
+    let gateway = Gateway::new(setting());
+    gateway.configure(vec![library.config("a"), library.config("b")]);
+    assert!(gateway.settled(Duration::from_secs(20)).await);
+    let rules = ["!a_*"].map(|rule| rule.parse::<Rule>().unwrap());
+    let filter: Filter = rules.into_iter().collect();
+    let door = gateway.door(own_server(), Arc::new(move |tool: &str| filter.admits(tool)));
+    let shown: Vec<_> = door.resources().into_iter().map(|shown| shown.public).collect();
+    assert_eq!(shown, ["b+m://a"]);
+    assert!(!door.leads_to_resource("a+m://a"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,15 +140,7 @@ async fn templates_are_listed_where_there_are_any() {
         assert!(String::from_utf8_lossy(&read).contains("item 7"), "{read:?}");
     }
     // A server with resources that has never heard of templates.
-    let upstream = Mirror::answering(|request| match request.method.as_str() {
-        "initialize" => Reply::Result(
-            r#"{"protocolVersion":"2025-03-26","capabilities":{"resources":{}},"serverInfo":{"name":"m","version":"1"}}"#
-                .to_owned(),
-        ),
-        "resources/list" => Reply::Result(r#"{"resources":[{"uri":"m://a","name":"a"}]}"#.to_owned()),
-        _ => Reply::Unknown,
-    })
-    .await;
+    let upstream = library().await;
     let house = House::with(vec![upstream.config("up")], None).await;
     let peer = modern(&house).await;
     assert_eq!(uris(&peer.list_resources().await.unwrap(), "uri"), ["up+m://a"]);

@@ -1,6 +1,6 @@
 //! The MCP endpoints of a server, checked against each other.
 
-use lyceum_gateway::glob::Glob;
+use lyceum_gateway::glob::{Filter, Glob, Rule};
 use lyceum_http::dialect::Dialect;
 
 use crate::config::environment::Environment;
@@ -9,7 +9,7 @@ use crate::config::given::Given;
 use crate::config::profile::{PROFILES, Profile};
 use crate::config::secret::Secret;
 use crate::config::settings::EndpointSettings;
-use crate::config::values::ToolGlob;
+use crate::config::values::ToolRule;
 
 /// The place of a secret in a path.
 const TOKEN: &str = "{token}";
@@ -38,8 +38,8 @@ pub(crate) struct Endpoint {
     pub(crate) dialect: Dialect,
     pub(crate) sse: bool,
     pub(crate) explain: bool,
-    /// The tools it offers; `None` means all.
-    pub(crate) tools: Option<Vec<Glob>>,
+    /// The tools it offers.
+    pub(crate) tools: Filter,
     /// Whether 2024-11-05 clients reach it, too.
     pub(crate) http_sse: bool,
     /// The names of the keys that may enter; `None` means any.
@@ -67,7 +67,7 @@ pub(crate) struct Surroundings<'a> {
 impl Endpoint {
     /// Whether the endpoint offers a tool of this name.
     pub(crate) fn offers(&self, tool: &str) -> bool {
-        self.tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)))
+        self.tools.admits(tool)
     }
 
     /// Where 2024-11-05 clients open their stream, and where they send.
@@ -93,9 +93,8 @@ impl Endpoint {
             line.push_str(", ");
             line.push_str(note);
         }
-        if let Some(globs) = &self.tools {
-            let globs: Vec<String> = globs.iter().map(Glob::to_string).collect();
-            line.push_str(&format!(", tools {}", globs.join(" ")));
+        if !self.tools.is_everything() {
+            line.push_str(&format!(", tools {}", self.tools));
         }
         if let Some(keys) = &self.keys {
             line.push_str(&format!(", keys {}", keys.join(" ")));
@@ -158,13 +157,13 @@ fn knox(around: &Surroundings<'_>) -> Option<Endpoint> {
 /// The endpoint at `path` as it is when nothing else is said about it.
 fn unnamed(path: &str, profile: Option<&Profile>, around: &Surroundings<'_>) -> Endpoint {
     let dialect = profile.map(|profile| profile.dialect);
-    let tools = profile.and_then(Profile::tools);
+    let tools = profile.and_then(Profile::tools).map(|names| names.map(Glob::name));
     Endpoint {
         path: path.to_owned(),
         dialect: around.preset.or(dialect).unwrap_or_default(),
         sse: around.sse,
         explain: false,
-        tools: tools.map(|names| names.map(Glob::name).collect()),
+        tools: tools.map(|names| names.map(Rule::Allow).collect()).unwrap_or_default(),
         http_sse: false,
         keys: None,
         token: None,
@@ -177,15 +176,16 @@ fn configured(
     around: &Surroundings<'_>,
 ) -> Result<Endpoint, ConfigError> {
     let token = check_token(&settings, around.environment)?;
-    let tools =
-        settings.tools.map(|given| given.value.into_iter().map(|ToolGlob(glob)| glob).collect());
+    let tools: Option<Filter> =
+        settings.tools.map(|given| given.value.into_iter().map(|ToolRule(rule)| rule).collect());
     let path = settings.path.value;
     let base = unnamed(&path, Profile::at(&path), around);
     Ok(Endpoint {
         dialect: settings.dialect.map_or(base.dialect, |given| given.value.0),
         sse: base.sse && settings.sse.is_none_or(|given| given.value),
         explain: settings.explain.is_some_and(|given| given.value),
-        tools: tools.or(base.tools),
+        // Denials alone take from what would be there without them, so that they hand out nothing.
+        tools: tools.unwrap_or_default().within(base.tools),
         http_sse: settings.http_sse.is_some_and(|given| given.value),
         keys: settings.keys.map(|given| given.value),
         token,

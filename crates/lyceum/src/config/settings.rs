@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::config::given::{Given, layer};
 use crate::config::values::{
-    DialectName, EmbeddingKind, EraName, GrantName, Listen, Preset, ShareName, StoreKind, ToolGlob,
+    DialectName, EmbeddingKind, EraName, GrantName, Listen, Preset, ShareName, StoreKind, ToolRule,
 };
 
 /// A count or a number of seconds; zero would mean a server that serves nothing.
@@ -159,9 +159,10 @@ pub(crate) struct EndpointSettings {
     /// Whether responses say in `Lyceum-Decision` why they have the form they have. Without it:
     /// no.
     pub(crate) explain: Option<Given<bool>>,
-    /// The tools it offers, as names or globs (`search_*`). Without it: those of the profile at this
-    /// path, else all.
-    pub(crate) tools: Option<Given<Vec<ToolGlob>>>,
+    /// The tools it offers, as names or globs (`search_*`). One that begins with `!` leaves tools out,
+    /// whatever else names them; a list of nothing else leaves them out of what is offered without
+    /// it. Without it: those of the profile at this path, else all.
+    pub(crate) tools: Option<Given<Vec<ToolRule>>>,
     /// Whether 2024-11-05 clients reach it, too: `/mcp` on `/sse` and `/messages`, others on `sse` and
     /// `messages` below their path. Without it: no.
     pub(crate) http_sse: Option<Given<bool>>,
@@ -225,8 +226,9 @@ pub(crate) struct UpstreamSettings {
     pub(crate) max_lifetime: Option<Given<Positive>>,
     /// Connections or processes it may have with `share = "per-session"`. Without it: 64.
     pub(crate) max_connections: Option<Given<Positive>>,
-    /// Its tools that are shown, as names or globs. Without it: all.
-    pub(crate) tools: Option<Given<Vec<ToolGlob>>>,
+    /// Its tools that are shown, as names or globs of its own names. One that begins with `!` leaves
+    /// tools out, whatever else names them; a list of nothing else shows the rest. Without it: all.
+    pub(crate) tools: Option<Given<Vec<ToolRule>>>,
     /// What its names begin with. Without it: its name. `""` shows names and URIs as they are.
     pub(crate) prefix: Option<Given<String>>,
     /// Further names its tools can be called by: `{ old_name = "tool" }`.

@@ -94,6 +94,10 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lyceum.toml:3: a tool's name cannot be empty; write \"*\" for all tools",
         ),
         (
+            "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\ntools = [\"!\"]",
+            "lyceum.toml:4: a tool's name cannot be empty; write \"*\" for all tools",
+        ),
+        (
             "[limits]\nbody_bytes = 0",
             "lyceum.toml:2: invalid value: integer `0`, expected a whole number from 1 to \
              4294967295",
@@ -309,6 +313,29 @@ fn nothing_set_serves_mcp_to_every_client_on_loopback() {
     assert_eq!(config.limits.sessions_per_principal, limits.sessions_per_principal);
     assert_eq!(config.limits.calls_per_principal, limits.calls_per_principal);
     assert_eq!(config.connections.idle, ServeOptions::default().idle);
+}
+
+#[test]
+fn denied_tools_are_offered_nowhere_and_denials_hand_out_nothing() {
+    let offers = |path: &str, tools: &str| {
+        let file = format!("[[endpoint]]\npath = {path:?}\ntools = {tools}");
+        let config = load(&file, &[], &[]).unwrap();
+        ["get_document", "delete_document", "web_get"].map(|tool| config.endpoints[0].offers(tool))
+    };
+    for (path, tools, expected) in [
+        ("/a", r#"["*", "!delete_*"]"#, [true, false, true]),
+        ("/a", r#"["!delete_*", "!web_*"]"#, [true, false, false]),
+        ("/a", r#"["web_*", "!web_get"]"#, [false, false, false]),
+        // What is left of the five that read.
+        ("/mcp-readonly", r#"["!search_*"]"#, [true, false, false]),
+        ("/mcp-readonly", r#"["!get_*"]"#, [false, false, false]),
+        ("/mcp-readonly", r#"["*", "!get_*"]"#, [false, true, true]),
+        ("/a", "[]", [false, false, false]),
+    ] {
+        assert_eq!(offers(path, tools), expected, "{tools} at {path}");
+    }
+    let file = "[[endpoint]]\npath = \"/a\"\ntools = [\"!x\", \"*\"]";
+    assert_eq!(load(file, &[], &[]).unwrap().endpoints[0].summary(), "/a (standard, tools * !x)");
 }
 
 #[test]

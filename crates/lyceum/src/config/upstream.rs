@@ -10,7 +10,7 @@ use lyceum_gateway::{HeaderSource, Target, UpstreamConfig, credentials};
 use crate::config::error::ConfigError;
 use crate::config::given::Given;
 use crate::config::settings::{OAuthTable, Positive, UpstreamSettings};
-use crate::config::values::ToolGlob;
+use crate::config::values::ToolRule;
 
 /// Fills in what was left out and refuses what cannot be.
 pub(crate) fn check(settings: Vec<UpstreamSettings>) -> Result<Vec<UpstreamConfig>, ConfigError> {
@@ -40,7 +40,7 @@ fn configured(settings: UpstreamSettings) -> Result<UpstreamConfig, ConfigError>
     let base = UpstreamConfig::new(settings.name.value, target);
     let headers = settings.headers.map(headers).transpose()?;
     let tools =
-        settings.tools.map(|given| given.value.into_iter().map(|ToolGlob(glob)| glob).collect());
+        settings.tools.map(|given| given.value.into_iter().map(|ToolRule(rule)| rule).collect());
     Ok(UpstreamConfig {
         era: settings.era.map_or(base.era, |given| given.value.0),
         share: settings.share.map_or(base.share, |given| given.value.0),

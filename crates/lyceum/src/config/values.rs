@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use lyceum_gateway::glob::Glob;
+use lyceum_gateway::glob::Rule;
 use lyceum_gateway::oauth::Grant;
 use lyceum_gateway::{EraChoice, Share};
 use lyceum_http::dialect::Dialect;
@@ -46,9 +46,9 @@ pub(crate) enum EmbeddingKind {
     OpenAi,
 }
 
-/// A tool's name with `*` for any run of characters and `?` for any one.
+/// A tool's name with `*` for any run of characters and `?` for any one; a leading `!` denies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ToolGlob(pub(crate) Glob);
+pub(crate) struct ToolRule(pub(crate) Rule);
 
 /// Which revisions an upstream is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl FromStr for ShareName {
     }
 }
 
-impl FromStr for ToolGlob {
+impl FromStr for ToolRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -224,7 +224,7 @@ from_text!(
     Preset,
     StoreKind,
     EmbeddingKind,
-    ToolGlob,
+    ToolRule,
     EraName,
     GrantName,
     ShareName

@@ -158,6 +158,34 @@ async fn upstream_tools_stand_next_to_own_ones() {
 }
 
 #[tokio::test]
+async fn denied_tools_are_neither_listed_nor_called_whoever_they_belong_to() {
+    let setup = Setup::new();
+    let mcp = "[[endpoint]]\npath = \"/mcp\"\ntools = [\"*\", \"!delete_*\", \"!one_*\"]\n";
+    setup.configure_with(mcp, &["one", "two"]);
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "two_greet", true).await;
+    for _ in 0..400 {
+        if health(&lyceum).await["one"]["status"] == "up" {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(health(&lyceum).await["one"]["tools"], 1);
+    let listed = tools(&lyceum).await;
+    assert!(listed.iter().any(|name| name == "search_knowledge"), "{listed:?}");
+    for denied in ["one_greet", "one.greet", "delete_document"] {
+        assert!(!listed.iter().any(|name| name == denied), "{listed:?}");
+        let call = json!({ "name": denied, "arguments": { "id": "x" } });
+        let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await.json();
+        let told = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            told.starts_with("Tool not allowed") || told.starts_with("Unknown tool"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_configuration_is_read_again_and_a_bad_one_changes_nothing() {
     let setup = Setup::new();
     setup.configure(&["one"]);
