@@ -1,18 +1,20 @@
 //! [`Catalogue`]: what all upstreams offer, under the names clients know.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, hash_map};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lyceum_server::ForeignItem;
 use lyceum_wire::{Era, Object, ParamHeaders, Writer};
 
+use crate::clashes::Clashes;
 use crate::config::UpstreamConfig;
 use crate::invisible;
-use crate::listing::Item;
+use crate::listing::{Item, Listing};
 use crate::names::{Names, Offer, Source};
 use crate::relay::with_member;
+use crate::reserved::Taken;
 use crate::upstream::Upstream;
 
 /// What clients of 2025-11-25 read about tools that may run as tasks.
@@ -27,6 +29,9 @@ pub(crate) struct Catalogue {
     pub(crate) templates: Vec<Arc<Entry>>,
     pub(crate) tool_names: Names,
     pub(crate) prompt_names: Names,
+    pub(crate) clashes: Clashes,
+    /// The prefixes of all upstreams, whatever they offer.
+    pub(crate) prefixes: HashSet<String>,
     /// Upstreams that have never listed anything, most of them because they were never reached.
     pub(crate) unlisted: Vec<Arc<Upstream>>,
 }
@@ -81,38 +86,28 @@ impl TaskSupport {
 }
 
 impl Catalogue {
-    /// Gathers what `upstreams` offer, in their order. `taken` are tool names nobody else may have;
-    /// `held_back` says which tools are not to be shown.
+    /// Gathers what `upstreams` offer, in their order: what two of them have, the first one keeps.
+    /// What is `taken` nobody else may have; `held_back` says which tools are not to be shown.
     pub(crate) fn gather(
         upstreams: &[Arc<Upstream>],
-        taken: &[String],
+        taken: &Taken,
         held_back: &HashSet<(String, String)>,
     ) -> Catalogue {
         let listings: Vec<_> =
             upstreams.iter().map(|upstream| (upstream, upstream.listing())).collect();
-        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
-        let own = Offer { upstream: "", prefix: "", names: &taken };
-        let names = |of: fn(&crate::listing::Listing) -> &Vec<Item>, first: Option<Offer<'_>>| {
-            let listed: Vec<(&Arc<Upstream>, Vec<&str>)> = listings
-                .iter()
-                .map(|(upstream, listing)| {
-                    (*upstream, of(listing).iter().map(|item| item.key.as_str()).collect())
-                })
-                .collect();
-            let offers = listed.iter().map(|(upstream, names)| Offer {
-                upstream: &upstream.config.name,
-                prefix: upstream.config.prefix(),
-                names,
-            });
-            Names::assign(&first.into_iter().chain(offers).collect::<Vec<_>>())
-        };
-        let tool_names =
-            names(|listing| &listing.tools, Some(own)).with_aliases(aliases(upstreams));
-        let prompt_names = names(|listing| &listing.prompts, None);
+        let tool_names = names(&listings, |listing| &listing.tools, taken.tools());
+        let prompt_names = names(&listings, |listing| &listing.prompts, taken.prompts());
         let unlisted = listings.iter().filter(|(_, listing)| listing.is_empty());
-        let unlisted = unlisted.map(|(upstream, _)| Arc::clone(upstream)).collect();
-        let mut catalogue =
-            Catalogue { tool_names, prompt_names, unlisted, ..Catalogue::default() };
+        let mut catalogue = Catalogue {
+            tool_names: tool_names.with_aliases(aliases(upstreams)),
+            prompt_names,
+            prefixes: upstreams.iter().map(|one| one.config.prefix().to_owned()).collect(),
+            unlisted: unlisted.map(|(upstream, _)| Arc::clone(upstream)).collect(),
+            ..Catalogue::default()
+        };
+        catalogue.clashes.names("", &catalogue.tool_names);
+        catalogue.clashes.names("prompt ", &catalogue.prompt_names);
+        let mut keepers = Keepers { taken, keepers: HashMap::new() };
         for (upstream, listing) in &listings {
             let allowed = |tool: &&Item| {
                 let config = &upstream.config;
@@ -127,15 +122,31 @@ impl Catalogue {
                 let entry = public.and_then(|public| entry(upstream, prompt, "name", public));
                 catalogue.prompts.extend(entry.map(Arc::new));
             }
-            let uri = |item: &Item| public_uri(upstream, &item.key);
-            catalogue.resources.extend(listing.resources.iter().filter_map(|resource| {
-                entry(upstream, resource, "uri", &uri(resource)).map(Arc::new)
-            }));
-            catalogue.templates.extend(listing.templates.iter().filter_map(|template| {
-                entry(upstream, template, "uriTemplate", &uri(template)).map(Arc::new)
-            }));
+            catalogue.add_resources(upstream, listing, &mut keepers);
         }
         catalogue
+    }
+
+    /// Adds what an upstream has at URIs that nobody else has.
+    fn add_resources<'a>(
+        &mut self,
+        upstream: &'a Arc<Upstream>,
+        listing: &Listing,
+        keepers: &mut Keepers<'a>,
+    ) {
+        let name = &upstream.config.name;
+        for (what, key, items, entries) in [
+            ("resource", "uri", &listing.resources, &mut self.resources),
+            ("template", "uriTemplate", &listing.templates, &mut self.templates),
+        ] {
+            for item in items {
+                let uri = public_uri(upstream, &item.key);
+                match keepers.keep(&uri, name) {
+                    Some(keeper) => self.clashes.uri(name, what, &uri, keeper),
+                    None => entries.extend(entry(upstream, item, key, &uri).map(Arc::new)),
+                }
+            }
+        }
     }
 
     fn tool(&self, upstream: &Arc<Upstream>, tool: &Item) -> Option<Tool> {
@@ -171,6 +182,48 @@ impl Catalogue {
             headers,
         })
     }
+}
+
+/// Who has which public URI.
+struct Keepers<'a> {
+    taken: &'a Taken,
+    keepers: HashMap<String, &'a str>,
+}
+
+impl<'a> Keepers<'a> {
+    /// Gives a URI to an upstream, unless somebody has it, who is returned; the server itself has no
+    /// name.
+    fn keep(&mut self, uri: &str, upstream: &'a str) -> Option<&'a str> {
+        if self.taken.has_uri(uri) {
+            return Some("");
+        }
+        match self.keepers.entry(uri.to_owned()) {
+            hash_map::Entry::Occupied(kept) => Some(kept.get()),
+            hash_map::Entry::Vacant(free) => {
+                free.insert(upstream);
+                None
+            }
+        }
+    }
+}
+
+/// Public names of one kind of thing; `taken` are the server's own.
+fn names(
+    listings: &[(&Arc<Upstream>, Arc<Listing>)],
+    of: fn(&Listing) -> &Vec<Item>,
+    taken: &[String],
+) -> Names {
+    let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+    let keys = |listing| of(listing).iter().map(|item| item.key.as_str()).collect();
+    let listed: Vec<(&UpstreamConfig, Vec<&str>)> =
+        listings.iter().map(|(upstream, listing)| (&upstream.config, keys(listing))).collect();
+    let own = Offer { upstream: "", prefix: "", names: &taken };
+    let offers = listed.iter().map(|(config, names)| Offer {
+        upstream: &config.name,
+        prefix: config.prefix(),
+        names,
+    });
+    Names::assign(&std::iter::once(own).chain(offers).collect::<Vec<_>>())
 }
 
 /// The URI clients know what an upstream calls `uri` by.

@@ -16,7 +16,7 @@ use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
 use crate::relay::tasks::{self, TaskRef};
 use crate::relay::{Relay, Subject};
-use crate::routes::Allow;
+use crate::routes::{Allow, Routes};
 use crate::upstream::Watch;
 
 /// A server with other servers behind it.
@@ -93,14 +93,23 @@ impl Door {
         Shown::sorted(self.state.routes.load().resources())
     }
 
-    /// Whether `tools/call` with this name would reach an upstream.
+    /// Whether `tools/call` with this name would reach an upstream, or be told why it cannot.
     pub fn leads_to_tool(&self, name: &str) -> bool {
-        self.state.routes.load().tool(name, &self.state.server).is_some()
+        self.called(name, &self.state.routes.load()).is_some()
     }
 
     /// Whether `resources/read` with this URI would reach an upstream.
     pub fn leads_to_resource(&self, uri: &str) -> bool {
-        self.state.routes.load().resource(uri).is_some()
+        self.state.routes.load().resource(uri, &self.state.server).is_some()
+    }
+
+    /// The tool of an upstream that a caller means, or the upstream that may have it once it is there.
+    fn called(&self, name: &str, routes: &Routes) -> Option<Subject> {
+        if let Some(tool) = routes.tool(name, &self.state.server) {
+            return Some(Subject::Tool(tool));
+        }
+        let upstream = self.state.may_show(name).then(|| routes.unreached(name))?;
+        Some(Subject::Absent(upstream?, name.to_owned()))
     }
 
     /// What is to be done about a request; None if it is the server's own business.
@@ -109,24 +118,17 @@ impl Door {
         if routes.is_empty() {
             return None;
         }
+        let server = &self.state.server;
         let name = || request.params.text(Member::Name);
         let subject = match (request.method.as_str(), cx.era()) {
-            ("tools/call", _) => {
-                let name = name()?;
-                match routes.tool(&name, &self.state.server) {
-                    Some(tool) => Subject::Tool(tool),
-                    None if self.state.may_show(&name) => {
-                        Subject::Absent(routes.unreached(&name)?, name.into_owned())
-                    }
-                    None => return None,
-                }
-            }
-            ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?)?),
+            ("tools/call", _) => self.called(&name()?, &routes)?,
+            ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?, server)?),
             ("resources/read", _) => {
-                let (upstream, uri) = routes.resource(&request.params.text(Member::Uri)?)?;
+                let uri = request.params.text(Member::Uri)?;
+                let (upstream, uri) = routes.resource(&uri, server)?;
                 Subject::Resource(upstream, uri)
             }
-            ("completion/complete", _) => routes.completion(request)?,
+            ("completion/complete", _) => routes.completion(request, server)?,
             ("resources/subscribe" | "resources/unsubscribe", Era::Legacy) => {
                 return Some(Errand::Subscribe);
             }
@@ -146,7 +148,8 @@ impl Door {
         let uri = request.params.text(Member::Uri).map(|uri| uri.into_owned());
         let (session, watcher) = (cx.session.clone(), cx.clone());
         let subscribes = request.method == "resources/subscribe";
-        let routed = uri.as_deref().and_then(|uri| self.state.routes.load().resource(uri));
+        let server = &self.state.server;
+        let routed = uri.as_deref().and_then(|uri| self.state.routes.load().resource(uri, server));
         let outcome = self.state.server.call(request, cx).await?;
         if let (Some((upstream, own)), Some(public), Some(session)) = (routed, uri, session) {
             upstream.watch(&watcher, &self.gateway.audience(), |watched| match subscribes {
@@ -170,7 +173,7 @@ impl Door {
             Object::parse(filter).ok().and_then(|filter| filter.get("resourceSubscriptions"));
         let uris: Vec<String> =
             uris.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
-        let routed = uris.iter().filter_map(|uri| routes.resource(uri));
+        let routed = uris.iter().filter_map(|uri| routes.resource(uri, &self.state.server));
         let audience = self.gateway.audience();
         routed
             .map(|(upstream, own)| {

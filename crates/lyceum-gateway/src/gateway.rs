@@ -18,6 +18,7 @@ use crate::lock::{Definition, Lock};
 use crate::process::AllowedCommands;
 use crate::relay::Held;
 use crate::relay::tasks::{Followed, Started};
+use crate::reserved::{Reserved, Taken};
 use crate::routes::{Allow, Routes};
 use crate::upstream::{Audience, Health, Setting, Status, Upstream, supervise};
 
@@ -31,8 +32,8 @@ struct Inner {
     upstreams: Mutex<Vec<Running>>,
     catalogue: ArcSwap<Catalogue>,
     doors: Mutex<Vec<Weak<DoorState>>>,
-    /// Tool names that belong to the server itself, besides those of the doors.
-    reserved: Mutex<Vec<String>>,
+    /// What belongs to the server itself, besides what the doors have.
+    reserved: Mutex<Reserved>,
     held: Arc<Held>,
     followed: Arc<Followed>,
     started: Started,
@@ -177,29 +178,20 @@ impl Gateway {
         Door { state, gateway: self.clone() }
     }
 
-    /// Keeps these tool names for the server itself, whether or not an endpoint shows them.
-    pub fn reserve(&self, names: impl IntoIterator<Item = String>) {
-        lock(&self.0.reserved).extend(names);
+    /// Keeps these names and URIs for the server itself, whether or not an endpoint shows them.
+    pub fn reserve(&self, reserved: Reserved) {
+        *lock(&self.0.reserved) = reserved;
         self.refresh();
     }
 
     /// How every upstream is doing, in the order of the configuration.
     pub fn health(&self) -> Vec<(String, Health)> {
         let catalogue = self.0.catalogue.load();
-        let collisions = catalogue.tool_names.collisions();
         let of = |upstream: &Arc<Upstream>| {
             let name = &upstream.config.name;
-            let mine = collisions.iter().filter(|collision| collision.other.upstream == *name);
-            let told = mine.map(|collision| {
-                let taken_by = match collision.keeper.upstream.as_str() {
-                    "" => "this server",
-                    other => other,
-                };
-                format!("{} is taken by {taken_by}, shown as {}", collision.name, collision.renamed)
-            });
             let judged = lock(&self.0.drift).about(name);
             let health = Health {
-                collisions: told.collect(),
+                collisions: catalogue.clashes.about(name),
                 quarantined: judged.held_back.into_iter().map(|(tool, _)| tool).collect(),
                 flagged: judged.flagged,
                 ..upstream.health()
@@ -239,9 +231,7 @@ impl Gateway {
             _ if source.upstream.is_empty() => Form::Own,
             _ if asked == public => Form::Public,
             _ if catalogue.tool_names.find(asked).is_some() => Form::Alias,
-            _ if asked.split_once('.').is_some_and(|(prefix, _)| prefix == source.upstream) => {
-                Form::Dotted
-            }
+            _ if catalogue.tool_names.is_dotted(asked, source) => Form::Dotted,
             _ => Form::OwnName,
         };
         let reasons = self.held_back(&source.upstream);
@@ -305,16 +295,11 @@ impl Inner {
         let current: Vec<_> =
             upstreams.iter().map(|running| Arc::clone(&running.upstream)).collect();
         let doors: Vec<_> = lock(&self.doors).iter().filter_map(Weak::upgrade).collect();
-        let mut taken = lock(&self.reserved).clone();
-        taken.extend(doors.iter().flat_map(|door| door.server.own_tools()));
-        taken.sort_unstable();
-        taken.dedup();
+        let servers = doors.iter().map(|door| door.server.clone()).collect();
+        let taken = Taken::new(lock(&self.reserved).clone(), servers);
         let held_back = lock(&self.drift).held_back(&current);
         let catalogue = Arc::new(Catalogue::gather(&current, &taken, &held_back));
-        for collision in catalogue.tool_names.collisions() {
-            let (upstream, renamed) = (&collision.other.upstream, &collision.renamed);
-            tracing::warn!(upstream, name = collision.name, renamed, "a tool's name is taken");
-        }
+        catalogue.clashes.log_new(&self.catalogue.load().clashes);
         for door in doors {
             if !current.is_empty() {
                 door.server.expect_foreign();
@@ -343,7 +328,8 @@ impl DoorState {
         self.routes.store(Arc::new(routes));
         let door = Arc::downgrade(self);
         foreign.claims = Some(Arc::new(move |uri| {
-            door.upgrade().is_some_and(|door| door.routes.load().resource(uri).is_some())
+            door.upgrade()
+                .is_some_and(|door| door.routes.load().resource(uri, &door.server).is_some())
         }));
         self.server.show_foreign(&foreign);
     }
@@ -387,7 +373,9 @@ impl Audience for ToGateway {
         let public = public_uri(upstream, uri);
         let doors: Vec<_> = lock(&gateway.doors).iter().filter_map(Weak::upgrade).collect();
         for door in doors {
-            if door.routes.load().resource(&public).is_some() {
+            // What it calls its own may be somebody else's here.
+            let routed = door.routes.load().resource(&public, &door.server);
+            if routed.is_some_and(|(owner, _)| owner.config.name == upstream.config.name) {
                 match only {
                     None => door.server.resource_updated(&public),
                     Some(caller) => door.server.resource_updated_for(caller, &public),

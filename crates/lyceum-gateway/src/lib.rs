@@ -8,6 +8,7 @@
 //! This crate has never heard of the knowledge base, of configuration files or of command lines.
 
 mod catalogue;
+mod clashes;
 mod config;
 pub mod credentials;
 mod door;
@@ -22,6 +23,7 @@ pub mod names;
 pub mod oauth;
 pub mod process;
 mod relay;
+mod reserved;
 mod routes;
 pub mod stack;
 mod tree;
@@ -31,5 +33,6 @@ pub mod url_form;
 pub use config::{EraChoice, HeaderSource, Share, Target, UpstreamConfig};
 pub use door::{Door, Shown};
 pub use gateway::{Form, Gateway, Why};
+pub use reserved::Reserved;
 pub use routes::Allow;
 pub use upstream::{Health, Setting, Status};

@@ -60,7 +60,11 @@ pub struct Collision {
 pub struct Names {
     sources: HashMap<String, Source>,
     public: HashMap<String, HashMap<String, String>>,
+    /// Upstreams by the prefix they do not share with an earlier one.
+    prefixes: HashMap<String, String>,
     aliases: BTreeMap<String, Source>,
+    /// Aliases that do nothing, and whose they are.
+    dead_aliases: Vec<(String, Source)>,
     collisions: Vec<Collision>,
 }
 
@@ -71,6 +75,10 @@ impl Names {
     pub fn assign(offers: &[Offer<'_>]) -> Names {
         let mut names = Names::default();
         for offer in offers {
+            if !offer.prefix.is_empty() {
+                let prefixed = names.prefixes.entry(offer.prefix.to_owned());
+                prefixed.or_insert_with(|| offer.upstream.to_owned());
+            }
             let mut own: Vec<(String, &str)> =
                 offer.names.iter().map(|name| (plain(offer.prefix, name), *name)).collect();
             // Whoever would have to be changed less is served first: `a_b` before `a.b`.
@@ -88,7 +96,12 @@ impl Names {
     #[must_use]
     pub fn with_aliases(mut self, aliases: impl IntoIterator<Item = (String, Source)>) -> Names {
         for (alias, source) in aliases {
-            self.aliases.entry(alias).or_insert(source);
+            let keeper = self.sources.get(&alias).or_else(|| self.aliases.get(&alias));
+            match keeper {
+                None => drop(self.aliases.insert(alias, source)),
+                Some(keeper) if *keeper == source => {}
+                Some(_) => self.dead_aliases.push((alias, source)),
+            }
         }
         self
     }
@@ -107,12 +120,14 @@ impl Names {
         self.sources.get(public).or_else(by_alias)
     }
 
-    /// What a caller means who may also write `upstream.name`, or just `name` if only one upstream
-    /// has it.
+    /// What a caller means who may also write `upstream.name`, with the upstream's prefix or its
+    /// name, or just `name` if only one upstream has it.
     pub fn route(&self, asked: &str) -> Option<&Source> {
         let dotted = || {
-            let (upstream, name) = asked.split_once('.')?;
-            self.sources.get(self.public(upstream, name)?)
+            let (before, name) = asked.split_once('.')?;
+            // Clients know the prefix, so it comes before another upstream's name.
+            let prefixed = || self.public(self.prefixes.get(before)?, name);
+            self.sources.get(prefixed().or_else(|| self.public(before, name))?)
         };
         let bare = || {
             let mut having = self.public.values().filter_map(|own| own.get(asked));
@@ -122,14 +137,23 @@ impl Names {
         self.find(asked).or_else(dotted).or_else(bare)
     }
 
+    /// Whether `asked` is `upstream.name` for this very thing.
+    pub(crate) fn is_dotted(&self, asked: &str, source: &Source) -> bool {
+        asked.split_once('.').is_some_and(|(before, name)| {
+            let is_upstream =
+                before == source.upstream || self.prefixes.get(before) == Some(&source.upstream);
+            name == source.name && is_upstream
+        })
+    }
+
     /// What could not have its plain name, in the order it was found.
     pub fn collisions(&self) -> &[Collision] {
         &self.collisions
     }
 
-    /// Aliases that do nothing, because something has that very name.
-    pub fn shadowed_aliases(&self) -> impl Iterator<Item = &str> {
-        self.aliases.keys().filter(|alias| self.sources.contains_key(*alias)).map(String::as_str)
+    /// Aliases that do nothing, because something else has that very name or was given it before.
+    pub fn dead_aliases(&self) -> &[(String, Source)] {
+        &self.dead_aliases
     }
 
     fn add(&mut self, plain: String, source: Source) {

@@ -22,12 +22,16 @@ pub(crate) struct Routes {
     prompts: FxHashMap<String, Arc<Entry>>,
     /// By public URI.
     resources: FxHashMap<String, Arc<Entry>>,
-    /// The templates of upstreams without a prefix, by what comes before their first variable.
+    /// By public template.
+    templates: FxHashMap<String, Arc<Entry>>,
+    /// The templates of upstreams without a prefix, by what comes before their first variable; the
+    /// longest first.
     openings: Vec<(String, Arc<Upstream>)>,
     /// By prefix.
     upstreams: HashMap<String, Arc<Upstream>>,
+    /// The prefixes of all upstreams, shown here or not.
+    prefixes: HashSet<String>,
     tool_names: Names,
-    prompt_names: Names,
     /// Upstreams nobody knows anything of.
     unlisted: Vec<Arc<Upstream>>,
 }
@@ -55,22 +59,26 @@ impl Routes {
         let templates = chosen(&catalogue.templates);
         let mut routes = Routes {
             tool_names: catalogue.tool_names.clone(),
-            prompt_names: catalogue.prompt_names.clone(),
+            prefixes: catalogue.prefixes.clone(),
             unlisted: catalogue.unlisted.clone(),
             ..Routes::default()
         };
         for entry in resources.iter().chain(&templates) {
             let upstream = &entry.upstream;
-            routes.upstreams.insert(upstream.config.prefix().to_owned(), Arc::clone(upstream));
+            let prefixed = routes.upstreams.entry(upstream.config.prefix().to_owned());
+            prefixed.or_insert_with(|| Arc::clone(upstream));
         }
         for template in templates.iter().filter(|entry| entry.upstream.config.prefix().is_empty()) {
             let opening = template.own.split('{').next().unwrap_or_default();
             routes.openings.push((opening.to_owned(), Arc::clone(&template.upstream)));
         }
+        // The first configured comes first among equals.
+        routes.openings.sort_by_key(|(opening, _)| std::cmp::Reverse(opening.len()));
         let keyed = |entries: &[Arc<Entry>]| {
             entries.iter().map(|entry| (entry.item.key().to_owned(), Arc::clone(entry))).collect()
         };
         (routes.prompts, routes.resources) = (keyed(&prompts), keyed(&resources));
+        routes.templates = keyed(&templates);
         let by_name = tools.iter().map(|tool| (tool.entry.item.key().to_owned(), Arc::clone(tool)));
         routes.tools = by_name.collect();
         let items =
@@ -113,54 +121,58 @@ impl Routes {
 
     /// The upstream that has never been reached and would have a tool of this name, if it has any.
     pub(crate) fn unreached(&self, asked: &str) -> Option<Arc<Upstream>> {
+        let dotted = asked.split_once('.').map(|(before, _)| before);
+        let dotted = dotted.filter(|before| !before.is_empty());
         let begins = |upstream: &&Arc<Upstream>| {
-            let of_prefix = asked.strip_prefix(upstream.config.prefix());
-            let of_name = asked.strip_prefix(upstream.config.name.as_str());
-            let is_prefixed = !upstream.config.prefix().is_empty()
-                && of_prefix.is_some_and(|rest| rest.starts_with('_'));
-            is_prefixed || of_name.is_some_and(|rest| rest.starts_with('.'))
+            let config = &upstream.config;
+            let opening = names::opening(config.prefix());
+            let is_prefixed = !opening.is_empty() && asked.starts_with(&opening);
+            let is_it = |before: &str| before == config.prefix() || before == config.name;
+            is_prefixed || dotted.is_some_and(is_it)
         };
         let upstream = self.unlisted.iter().find(begins)?;
         upstream.unreached().map(|_| Arc::clone(upstream))
     }
 
-    pub(crate) fn prompt(&self, asked: &str) -> Option<Arc<Entry>> {
-        if let Some(prompt) = self.prompts.get(asked) {
-            return Some(Arc::clone(prompt));
-        }
-        let source = self.prompt_names.find(asked)?;
-        let public = self.prompt_names.public(&source.upstream, &source.name)?;
-        self.prompts.get(public).cloned()
+    /// The prompt a caller means. The server's own come first.
+    pub(crate) fn prompt(&self, asked: &str, server: &Server) -> Option<Arc<Entry>> {
+        self.prompts.get(asked).filter(|_| !server.has_prompt(asked)).cloned()
     }
 
-    /// Who has the resource at a public URI, and what they call it.
-    pub(crate) fn resource(&self, uri: &str) -> Option<(Arc<Upstream>, String)> {
-        if let Some(listed) = self.resources.get(uri) {
+    /// Who has the resource at a public URI, or the template that is written like this, and what they
+    /// call it. The server's own come first, then what is listed; templates that begin with a variable
+    /// get only what nobody else can have.
+    pub(crate) fn resource(&self, uri: &str, server: &Server) -> Option<(Arc<Upstream>, String)> {
+        // Few upstreams have any, and this is for them alone.
+        if self.upstreams.is_empty() || server.has_resource(uri) {
+            return None;
+        }
+        if let Some(listed) = self.resources.get(uri).or_else(|| self.templates.get(uri)) {
             return Some((Arc::clone(&listed.upstream), listed.own.clone()));
         }
         // One setting for all, so any of them knows the form.
         let form = self.upstreams.values().next()?.uris().form;
         if let Some((prefix, own)) = form.split(uri)
-            && let Some(upstream) = self.upstreams.get(prefix)
+            && self.prefixes.contains(prefix)
         {
-            return Some((Arc::clone(upstream), own.to_owned()));
+            return Some((Arc::clone(self.upstreams.get(prefix)?), own.to_owned()));
         }
         let opened = self.openings.iter().find(|(opening, _)| uri.starts_with(opening.as_str()))?;
         Some((Arc::clone(&opened.1), uri.to_owned()))
     }
 
     /// What a `completion/complete` is about.
-    pub(crate) fn completion(&self, request: &Request) -> Option<Subject> {
+    pub(crate) fn completion(&self, request: &Request, server: &Server) -> Option<Subject> {
         let params = request.params.raw()?;
         let reference = Object::parse(&params).ok()?.get("ref")?;
         let reference = Object::parse(reference.as_bytes()).ok()?;
         match reference.text("type")?.as_str() {
             "ref/prompt" => {
-                let entry = self.prompt(&reference.text("name")?)?;
+                let entry = self.prompt(&reference.text("name")?, server)?;
                 Some(Subject::Completion(Arc::clone(&entry.upstream), "name", entry.own.clone()))
             }
             "ref/resource" => {
-                let (upstream, own) = self.resource(&reference.text("uri")?)?;
+                let (upstream, own) = self.resource(&reference.text("uri")?, server)?;
                 Some(Subject::Completion(upstream, "uri", own))
             }
             _ => None,

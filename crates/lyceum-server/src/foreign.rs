@@ -177,6 +177,25 @@ impl Server {
     pub fn own_tools(&self) -> Vec<String> {
         self.0.tools.load().iter().map(|tool| tool.name().to_owned()).collect()
     }
+
+    /// Whether the server has a prompt of this name itself.
+    pub fn has_prompt(&self, name: &str) -> bool {
+        self.0.prompts.load().get(name).is_some()
+    }
+
+    /// The names of the server's own prompts.
+    pub fn own_prompts(&self) -> Vec<String> {
+        self.0.prompts.load().iter().map(|prompt| prompt.key().to_owned()).collect()
+    }
+
+    /// Whether the server has a resource at `uri` itself, as one of a family or not, or a family that
+    /// is written like this.
+    pub fn has_resource(&self, uri: &str) -> bool {
+        let templates = self.0.templates.load();
+        self.0.resources.load().get(uri).is_some()
+            || templates.get(uri).is_some()
+            || templates.iter().any(|template| template.matches(uri).is_some())
+    }
 }
 
 fn swap<T: Listed>(shelf: &ArcSwap<Shelf<T>>, items: &[Arc<ForeignItem>]) -> bool {

@@ -53,8 +53,7 @@ pub(crate) fn uri(request: &Request) -> Result<String, RpcError> {
 
 /// Whether anything can be read at `uri`.
 pub(crate) fn exists(server: &Server, uri: &str) -> bool {
-    server.0.resources.load().get(uri).is_some()
-        || server.0.templates.load().iter().any(|template| template.matches(uri).is_some())
+    server.has_resource(uri)
         || server.0.resources.load().foreign().iter().any(|item| item.key() == uri)
         || server.0.abroad.load().claims(uri)
 }

@@ -80,7 +80,7 @@ impl App {
         let refusals = Arc::new(refusals);
         let integrity = Arc::default();
         let gateway = behind::gateway(&config, &sealer)?;
-        gateway.reserve(knowledge::tools::NAMES.iter().map(|&name| name.to_owned()));
+        gateway.reserve(knowledge::reserved());
         let house = House {
             config: &config,
             kb: kb.clone(),

@@ -20,4 +20,4 @@ mod uri;
 mod whole;
 
 pub(crate) use following::follow;
-pub(crate) use server::{SCHEMA_VERSION, server};
+pub(crate) use server::{SCHEMA_VERSION, reserved, server};

@@ -90,7 +90,17 @@ fn add(imported: &mut Imported, listed: &Listed<'_>) {
     }
     // Clients know the tools by the names they have in Knox.
     if upstream.name != listed.name {
-        upstream.prefix = Some(names::sanitise(listed.name));
+        let prefix = names::sanitise(listed.name);
+        let is_it = |other: &ImportedUpstream| {
+            other.prefix.as_ref().unwrap_or(&other.name).as_str() == prefix
+        };
+        if imported.upstreams.iter().any(is_it) {
+            let name = &upstream.name;
+            let note = format!("{prefix:?} is there twice; names of the second begin with {name}");
+            imported.notes.push(note);
+        } else {
+            upstream.prefix = Some(prefix);
+        }
     }
     imported.upstreams.push(upstream);
 }

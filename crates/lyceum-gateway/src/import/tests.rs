@@ -203,6 +203,20 @@ url = "sse://h:2"
 }
 
 #[test]
+fn servers_of_one_name_get_names_that_can_be_told_apart() {
+    let topology = "<topology><service><role>MCPPROXY</role><param><name>mcp.servers</name><value>\
+                    a:http://h:1,a:http://h:2,B:http://h:3,b:http://h:4,B:http://h:5\
+                    </value></param></service></topology>";
+    let imported = import(topology).unwrap();
+    let prefix = |upstream: &ImportedUpstream| {
+        upstream.prefix.clone().unwrap_or_else(|| upstream.name.clone())
+    };
+    let prefixes: Vec<String> = imported.upstreams.iter().map(prefix).collect();
+    assert_eq!(prefixes, ["a", "a-2", "B", "b", "b-3"]);
+    assert!(imported.notes.iter().any(|note| note.contains("begin with a-2")), "{imported:?}");
+}
+
+#[test]
 fn files_that_are_none_are_refused() {
     let bomb = "<!DOCTYPE t [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><topology>&b;</topology>";
     let deep = "<a>".repeat(1_000);

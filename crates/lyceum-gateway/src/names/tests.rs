@@ -119,7 +119,31 @@ fn k32_calls_find_their_tool_by_every_form() {
         let found = names.route(asked).map(|source| format!("{} {}", source.upstream, source.name));
         assert_eq!(found.as_deref(), expected, "{asked}");
     }
-    assert_eq!(names.shadowed_aliases().collect::<Vec<_>>(), ["web_get"]);
+    let dead: Vec<&str> = names.dead_aliases().iter().map(|(alias, _)| alias.as_str()).collect();
+    assert_eq!(dead, ["web_get"]);
+}
+
+#[test]
+fn k32_the_dotted_form_takes_the_prefix_as_well_as_the_name() {
+    let names = assign(&["my-tools:My_Tools:read", "other:my-tools:read,write", "bare::get"]);
+    let rows = [
+        ("My_Tools.read", Some("my-tools read")),
+        ("My_Tools.write", None),
+        // What clients see of an upstream comes before what another one is called.
+        ("my-tools.read", Some("other read")),
+        ("my-tools.write", Some("other write")),
+        ("other.write", Some("other write")),
+        ("bare.get", Some("bare get")),
+        (".get", None),
+    ];
+    for (asked, expected) in rows {
+        let found = names.route(asked);
+        let told = found.map(|source| format!("{} {}", source.upstream, source.name));
+        assert_eq!(told.as_deref(), expected, "{asked}");
+        assert!(found.is_none_or(|source| names.is_dotted(asked, source)), "{asked}");
+    }
+    let get = names.route("get").expect("it is the only one");
+    assert!(!names.is_dotted("get", get) && !names.is_dotted("x.get", get));
 }
 
 #[test]

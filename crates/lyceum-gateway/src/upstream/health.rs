@@ -17,7 +17,7 @@ pub struct Health {
     pub transport: &'static str,
     /// Tools it offers.
     pub tools: usize,
-    /// Names of its that others had before.
+    /// Names, aliases and URIs of its that others had before.
     pub collisions: Vec<String>,
     /// Tools that are held back because their definition changed.
     pub quarantined: Vec<String>,

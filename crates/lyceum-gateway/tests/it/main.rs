@@ -6,6 +6,7 @@ mod breaker;
 mod bridge;
 mod canaries;
 mod census;
+mod clashes;
 mod contained;
 mod crowd;
 mod depth;

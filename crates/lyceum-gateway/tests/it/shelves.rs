@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lyceum_gateway::glob::{Filter, Rule};
-use lyceum_gateway::{Gateway, Status, Target, UpstreamConfig};
+use lyceum_gateway::{Gateway, Reserved, Status, Target, UpstreamConfig};
 use lyceum_http::client::{CallOptions, Peer};
 use lyceum_server::{Call, NoArguments, Server, tool};
 use lyceum_wire::{Object, RevisionSet, encode};
@@ -28,7 +28,7 @@ async fn a_name_the_server_has_itself_stays_its_own_and_the_collision_is_told() 
     let server = Server::builder("front", "1").tool(echo).build();
     let door = gateway.door(server, Arc::new(|_: &str| true));
     // Nobody shows it, but it is the server's all the same.
-    gateway.reserve(["fail".to_owned()]);
+    gateway.reserve(Reserved { tools: vec!["fail".to_owned()], ..Reserved::default() });
     let collisions = gateway.health()[0].1.collisions.clone();
     let [echo, fail] = ["echo", "fail"].map(|name| {
         let taken = format!("{name} is taken by this server, shown as ");
@@ -165,7 +165,9 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
     let silent = Mirror::answering(|_| Reply::Endless(String::new(), Vec::new())).await;
     let down = UpstreamConfig::new("down", Target::Command(vec!["false".to_owned()]));
     let gateway = Gateway::new(setting());
-    gateway.configure(vec![down, silent.config("silent")]);
+    let prefix = Some("My-Tools".to_owned());
+    let other = UpstreamConfig { prefix, name: "other".to_owned(), ..down.clone() };
+    gateway.configure(vec![down, silent.config("silent"), other]);
     let door = gateway.door(own_server(), Arc::new(|tool: &str| tool != "down_hidden"));
     let front = serve_handler(door, RevisionSet::ALL).await;
     let house = House::around(gateway, front);
@@ -176,6 +178,9 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
         // It is tried again now and then, and may be called just then.
         ("down_echo", ["down cannot be reached", "down is still being connected to"]),
         ("down.echo", ["down cannot be reached", "down is still being connected to"]),
+        ("My-Tools_echo", ["other cannot be reached", "other is still being connected to"]),
+        ("My-Tools.echo", ["other cannot be reached", "other is still being connected to"]),
+        ("other.echo", ["other cannot be reached", "other is still being connected to"]),
         ("silent_echo", ["silent is still being connected to"; 2]),
         ("down_hidden", ["Unknown tool: down_hidden"; 2]),
         ("down", ["Unknown tool: down"; 2]),

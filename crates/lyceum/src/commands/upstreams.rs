@@ -15,7 +15,7 @@ use tokio::time::Duration;
 use crate::behind;
 use crate::cli::{UpstreamsCommand, UpstreamsOpts};
 use crate::config::{Config, Environment};
-use crate::knowledge::tools;
+use crate::knowledge;
 use crate::logging;
 use crate::stdout::print;
 
@@ -61,7 +61,7 @@ async fn with(
     work: impl AsyncFnOnce(&Gateway) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let gateway = behind::gateway(config, sealer)?;
-    gateway.reserve(tools::NAMES.iter().map(|&name| name.to_owned()));
+    gateway.reserve(knowledge::reserved());
     if !gateway.settled(PATIENCE).await {
         eprintln!("some upstreams are still being connected to; this is what is known so far");
     }
@@ -113,7 +113,9 @@ fn why(config: &Config, gateway: &Gateway, tool: &str) -> anyhow::Result<ExitCod
         }
     }
     for endpoint in &config.endpoints {
-        let shown = match (endpoint.offers(&why.public), why.is_shown || why.form == Form::Own) {
+        let is_own = why.form == Form::Own;
+        let shown = match (endpoint.offers(&why.public), why.is_shown || is_own) {
+            _ if is_own && endpoint.is_knox => "not shown, because only upstreams are shown there",
             (true, true) => "shown",
             (true, false) => "not shown, because it is shown nowhere",
             (false, _) => "not shown, because the endpoint's tools leave it out",

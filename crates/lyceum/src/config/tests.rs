@@ -94,6 +94,12 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lyceum.toml:3: a tool's name cannot be empty; write \"*\" for all tools",
         ),
         (
+            "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\nprefix = \"b\"\n\
+             [[upstream]]\nname = \"b\"\nurl = \"http://h\"",
+            "lyceum.toml:6: the names of upstream \"b\" would begin with \"b\", as those of \"a\" do; \
+             give one of them another prefix",
+        ),
+        (
             "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\ntools = [\"!\"]",
             "lyceum.toml:4: a tool's name cannot be empty; write \"*\" for all tools",
         ),

@@ -1,6 +1,6 @@
 //! The servers behind the gateway, checked against each other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use lyceum_gateway::names::is_upstream;
@@ -15,6 +15,7 @@ use crate::config::values::ToolRule;
 /// Fills in what was left out and refuses what cannot be.
 pub(crate) fn check(settings: Vec<UpstreamSettings>) -> Result<Vec<UpstreamConfig>, ConfigError> {
     let mut names = HashSet::new();
+    let mut prefixes: HashMap<String, String> = HashMap::new();
     let mut upstreams = Vec::with_capacity(settings.len());
     for settings in settings {
         let name = settings.name.clone();
@@ -29,6 +30,17 @@ pub(crate) fn check(settings: Vec<UpstreamSettings>) -> Result<Vec<UpstreamConfi
         if !names.insert(name.value.clone()) {
             let problem = format!("there is another upstream {:?}; rename one", name.value);
             return Err(ConfigError::at(&name.source, problem));
+        }
+        let prefix = settings.prefix.as_ref().unwrap_or(&name);
+        if !prefix.value.is_empty()
+            && let Some(other) = prefixes.insert(prefix.value.clone(), name.value.clone())
+        {
+            let problem = format!(
+                "the names of upstream {:?} would begin with {:?}, as those of {other:?} do; give one \
+                 of them another prefix",
+                name.value, prefix.value
+            );
+            return Err(ConfigError::at(&prefix.source, problem));
         }
         upstreams.push(configured(settings)?);
     }

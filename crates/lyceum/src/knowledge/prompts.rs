@@ -14,6 +14,9 @@ const MAX_TEXT: usize = 100_000;
 /// The passages a question starts with.
 const PASSAGES: usize = 5;
 
+/// The names of all prompts.
+pub(crate) const NAMES: [&str; 2] = ["summarise_document", "answer_from_knowledge"];
+
 /// All prompts.
 pub(crate) fn all(kb: &Kb) -> [Prompt; 2] {
     [summarise_document(kb.clone()), answer_from_knowledge(kb.clone())]
@@ -22,7 +25,7 @@ pub(crate) fn all(kb: &Kb) -> [Prompt; 2] {
 fn summarise_document(kb: Kb) -> Prompt {
     let of_paths = kb.clone();
     prompt(
-        "summarise_document",
+        NAMES[0],
         "Summarises a document of the knowledge base.",
         move |_: Call, arguments: PromptArguments| summary(kb.clone(), arguments),
     )
@@ -34,7 +37,7 @@ fn summarise_document(kb: Kb) -> Prompt {
 fn answer_from_knowledge(kb: Kb) -> Prompt {
     let (of_tags, of_paths) = (kb.clone(), kb.clone());
     prompt(
-        "answer_from_knowledge",
+        NAMES[1],
         "Answers a question from the knowledge base, with its sources.",
         move |_: Call, arguments: PromptArguments| question(kb.clone(), arguments),
     )

@@ -1,10 +1,11 @@
 //! Puts tools, resources and prompts together into one MCP server per profile.
 
+use lyceum_gateway::Reserved;
 use lyceum_kb::Kb;
 use lyceum_server::{Call, Refused, Server};
 
 use crate::knowledge::desk::{self, Desk};
-use crate::knowledge::{prompts, resources, tools};
+use crate::knowledge::{prompts, resources, tools, uri};
 
 /// The shape of the tools. Raise it when a change could surprise a client that knew the one before.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -16,6 +17,13 @@ search_knowledge; read with get_document (brief, or by section and lines) or bat
 a document read it with get_document_for_rewrite, then use patch_document for small changes or \
 update_document for large ones, always with the revision you read as expected_revision. Failed calls \
 return {error: {code, message, details}}; the message says what to do.";
+
+/// What no server behind the gateway may take.
+pub(crate) fn reserved() -> Reserved {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let uris = vec![uri::SCHEME.to_owned()];
+    Reserved { tools: owned(&tools::NAMES), prompts: owned(&prompts::NAMES), uris }
+}
 
 /// The server of a profile that offers the tools `offers` says yes to.
 ///
