@@ -15,7 +15,7 @@ use crate::config::UpstreamConfig;
 use crate::door::Door;
 use crate::drift::{self, Drift};
 use crate::lock::{Definition, Lock};
-use crate::process::AllowedCommands;
+use crate::process::{AllowedCommands, Limits};
 use crate::relay::Held;
 use crate::relay::tasks::{Followed, Started};
 use crate::reserved::{Reserved, Taken};
@@ -134,12 +134,12 @@ impl Gateway {
         self.refresh();
     }
 
-    /// Lets these commands run from now on, and no others. Processes are started again when the
-    /// upstreams are next configured.
-    pub fn allow_commands(&self, commands: AllowedCommands) {
+    /// Lets these commands run from now on, and no others, within these limits. Processes are started
+    /// again when the upstreams are next configured.
+    pub fn allow_processes(&self, commands: AllowedCommands, process_limits: Limits) {
         let setting = Setting::clone(&self.0.setting.load());
         let allowed_commands = Arc::new(commands);
-        self.0.setting.store(Arc::new(Setting { allowed_commands, ..setting }));
+        self.0.setting.store(Arc::new(Setting { allowed_commands, process_limits, ..setting }));
     }
 
     fn start(&self, config: UpstreamConfig, before: Option<&Upstream>) -> Running {

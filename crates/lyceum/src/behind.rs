@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::Context;
 use lyceum_gateway::lock::Lock;
 use lyceum_gateway::oauth::TokenStore;
-use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::process::{AllowedCommands, Limits};
 use lyceum_gateway::{Allow, Door, Gateway, Setting, stack};
 use lyceum_http::Sealer;
 use tokio::time::{Duration, interval};
@@ -55,6 +55,7 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
         name: "lyceum".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         allowed_commands: Arc::new(AllowedCommands::new(&config.allowed_commands)),
+        process_limits: config.process_limits.clone(),
         stack: stack::stack(),
         tokens: TokenStore::in_file(config.data.join(TOKENS), Arc::clone(sealer)),
         uri_form: config.uri_form,
@@ -100,7 +101,7 @@ pub(crate) struct Standing {
     /// The configuration the server was started with. Most of it holds until it ends.
     started: Config,
     lockfile: Watched,
-    allowed_commands: Vec<String>,
+    stdio: (Vec<String>, Limits),
 }
 
 impl Standing {
@@ -108,7 +109,7 @@ impl Standing {
         Standing {
             started: config.clone(),
             lockfile: Watched::new(config.lockfile()),
-            allowed_commands: config.allowed_commands.clone(),
+            stdio: (config.allowed_commands.clone(), config.process_limits.clone()),
         }
     }
 }
@@ -178,9 +179,10 @@ fn reload(
     for profile in profiles {
         profile.offer(&config.endpoints, !waiting.is_empty());
     }
-    if config.allowed_commands != current.allowed_commands {
-        gateway.allow_commands(AllowedCommands::new(&config.allowed_commands));
-        current.allowed_commands = config.allowed_commands;
+    let stdio = (config.allowed_commands, config.process_limits);
+    if stdio != current.stdio {
+        gateway.allow_processes(AllowedCommands::new(&stdio.0), stdio.1.clone());
+        current.stdio = stdio;
     }
     tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
     gateway.configure(config.upstreams);

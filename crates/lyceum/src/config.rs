@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use lyceum_gateway::UpstreamConfig;
 use lyceum_gateway::glob::Filter;
 use lyceum_gateway::names::UriForm;
+use lyceum_gateway::process;
 use lyceum_http::guard::{HostPolicy, OriginPolicy};
 use lyceum_http::{Limits, ServeOptions};
 use lyceum_kb::Policy;
@@ -70,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) uri_form: UriForm,
     /// Programs that may be started as upstreams; all if it is empty.
     pub(crate) allowed_commands: Vec<String>,
+    /// What each of them may use.
+    pub(crate) process_limits: process::Limits,
     pub(crate) limits: Limits,
     pub(crate) connections: ServeOptions,
 }
@@ -142,6 +145,7 @@ impl Config {
             upstreams: upstream::check(settings.upstream)?,
             lockfile: settings.lockfile.map(|given| given.value),
             uri_form: if around.knox.is_some() { UriForm::Dot } else { UriForm::Plus },
+            process_limits: limits::processes(&settings.stdio),
             allowed_commands: settings
                 .stdio
                 .allowed_commands

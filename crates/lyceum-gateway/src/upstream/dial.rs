@@ -13,7 +13,7 @@ use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
 use crate::credentials::{self, CredentialError};
 use crate::names::UriForm;
 use crate::oauth::{Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, TokenStore};
-use crate::process::{AllowedCommands, Child, Exit, Spawn, SpawnError};
+use crate::process::{self, AllowedCommands, Child, Exit, Spawn, SpawnError};
 use crate::stack::Stack;
 
 /// How long connecting may take before it counts as failed.
@@ -33,6 +33,8 @@ pub struct Setting {
     pub version: String,
     /// Commands that may be started.
     pub allowed_commands: Arc<AllowedCommands>,
+    /// What each of them may use.
+    pub process_limits: process::Limits,
     /// How HTTP upstreams are reached.
     pub stack: Stack,
     /// What authorization servers gave us.
@@ -158,6 +160,7 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
     let spawn = Spawn {
         env: config.env.clone(),
         directory: config.directory.clone(),
+        limits: setting.process_limits.clone(),
         ..Spawn::new(&config.name, command.to_vec())
     };
     let shake = |config: &UpstreamConfig| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_gateway::names::UriForm;
 use lyceum_gateway::oauth::TokenStore;
-use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::process::{AllowedCommands, Limits};
 use lyceum_gateway::{EraChoice, Gateway, Setting, Target, UpstreamConfig, stack};
 use lyceum_http::client::{
     CallOptions, Client, ClientError, ClientHandler, Peer, ServerNotification, ServerRequest,
@@ -101,6 +101,7 @@ pub(crate) fn setting() -> Setting {
             upstream_program().to_str().unwrap(),
             "false",
         ])),
+        process_limits: Limits::default(),
         stack: stack::stack(),
         tokens: TokenStore::in_memory(),
         uri_form: UriForm::default(),

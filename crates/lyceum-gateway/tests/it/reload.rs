@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lyceum_gateway::process::AllowedCommands;
+use lyceum_gateway::process::{AllowedCommands, Limits};
 use lyceum_gateway::{Status, UpstreamConfig};
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::json;
@@ -31,14 +31,15 @@ async fn processes_obey_the_commands_allowed_now_and_other_upstreams_go_on() {
     let (peer, _) = house.client(Revision::V2026_07_28).await;
     let since = |house: &House| house.gateway.health()[1].1.since;
     let before = since(&house);
-    house.gateway.allow_commands(AllowedCommands::new(["other"]));
+    house.gateway.allow_processes(AllowedCommands::new(["other"]), Limits::default());
     house.gateway.configure(configs.clone());
     becomes(&house, [Status::Down, Status::Up]).await;
     let why = house.gateway.health()[0].1.last_error.clone().unwrap_or_default();
     assert!(why.contains("other"), "{why}");
     assert_eq!(text(&peer, "remote_echo", json!({"text": "on"})).await.unwrap(), "on");
     assert_eq!(since(&house), before, "it was left alone");
-    house.gateway.allow_commands(AllowedCommands::new([upstream_program().to_str().unwrap()]));
+    let commands = AllowedCommands::new([upstream_program().to_str().unwrap()]);
+    house.gateway.allow_processes(commands, Limits::default());
     house.gateway.configure(configs);
     becomes(&house, [Status::Up, Status::Up]).await;
     assert_eq!(text(&peer, "up_echo", json!({"text": "again"})).await.unwrap(), "again");

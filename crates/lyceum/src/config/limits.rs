@@ -1,11 +1,12 @@
-//! The limits as the transport wants them.
+//! The limits as the transport and the gateway want them.
 
+use lyceum_gateway::process;
 use lyceum_http::{Limits, ServeOptions};
 use tokio::time::Duration;
 
 use crate::config::given::Given;
 use crate::config::required;
-use crate::config::settings::{LimitSettings, Positive};
+use crate::config::settings::{LimitSettings, Positive, StdioSettings};
 
 /// The limits of endpoints, and those of connections.
 pub(crate) fn check(settings: LimitSettings) -> (Limits, ServeOptions) {
@@ -31,6 +32,18 @@ pub(crate) fn check(settings: LimitSettings) -> (Limits, ServeOptions) {
         ..ServeOptions::default()
     };
     (limits, connections)
+}
+
+/// What each process behind the gateway may use.
+pub(crate) fn processes(settings: &StdioSettings) -> process::Limits {
+    let given = |setting: &Option<Given<Positive>>| {
+        setting.as_ref().map(|given| u64::from(given.value.get()))
+    };
+    process::Limits {
+        memory: given(&settings.max_memory_mb).map(|mb| mb << 20),
+        open_files: given(&settings.max_open_files),
+        processes: given(&settings.max_processes),
+    }
 }
 
 fn count(setting: Option<Given<Positive>>) -> usize {

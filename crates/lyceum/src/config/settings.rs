@@ -229,7 +229,8 @@ pub(crate) struct UpstreamSettings {
     /// Its tools that are shown, as names or globs of its own names. One that begins with `!` leaves
     /// tools out, whatever else names them; a list of nothing else shows the rest. Without it: all.
     pub(crate) tools: Option<Given<Vec<ToolRule>>>,
-    /// What its names begin with. Without it: its name. `""` shows names and URIs as they are.
+    /// What its names begin with, which is nobody else's. Without it: its name. `""` shows names and
+    /// URIs as they are, where nobody had them before.
     pub(crate) prefix: Option<Given<String>>,
     /// Further names its tools can be called by: `{ old_name = "tool" }`.
     pub(crate) aliases: Option<Given<BTreeMap<String, String>>>,
@@ -289,9 +290,17 @@ pub(crate) struct StdioSettings {
     /// Programs that may be started: names (`npx`, wherever it is) or absolute paths. Without it:
     /// all, with a warning.
     pub(crate) allowed_commands: Option<Given<Vec<String>>>,
+    /// MiB of memory each process may write to and share with nobody. Without it: as much as there
+    /// is. This and the two below hold on Linux.
+    pub(crate) max_memory_mb: Option<Given<Positive>>,
+    /// Files each process may have open.
+    pub(crate) max_open_files: Option<Given<Positive>>,
+    /// Processes and threads of our user, ours included, beyond which upstreams can start no more. If
+    /// our user is root, there is no limit.
+    pub(crate) max_processes: Option<Given<Positive>>,
 }
 
-layer!(StdioSettings { allowed_commands });
+layer!(StdioSettings { allowed_commands, max_memory_mb, max_open_files, max_processes });
 
 /// What clients of the Knox MCP proxy find.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

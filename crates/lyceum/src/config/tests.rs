@@ -319,6 +319,7 @@ fn nothing_set_serves_mcp_to_every_client_on_loopback() {
     assert_eq!(config.limits.sessions_per_principal, limits.sessions_per_principal);
     assert_eq!(config.limits.calls_per_principal, limits.calls_per_principal);
     assert_eq!(config.connections.idle, ServeOptions::default().idle);
+    assert_eq!(config.process_limits, lyceum_gateway::process::Limits::default());
 }
 
 #[test]
