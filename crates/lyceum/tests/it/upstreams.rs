@@ -26,7 +26,8 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [{"name": "greet", "description": description(), "inputSchema": {"type": "object"}}]}
     elif method == "tools/call":
-        result = {"content": [{"type": "text", "text": "hello"}]}
+        limits = open("/proc/self/limits").read() if "limits" in message["params"].get("arguments", {}) else "hello"
+        result = {"content": [{"type": "text", "text": limits}]}
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     answer.update({"result": result} if result is not None else {"error": {"code": -32601, "message": method}})
     print(json.dumps(answer), flush=True)
@@ -228,6 +229,65 @@ async fn what_may_be_started_and_the_lockfile_change_without_a_restart() {
     assert!(refused["one"]["last_error"].to_string().contains("npx"), "{refused}");
 }
 
+/// The limits a process behind it has: of its memory in bytes, its open files, its processes.
+#[cfg(target_os = "linux")]
+async fn limits(lyceum: &Lyceum) -> [String; 3] {
+    let call = json!({ "name": "one_greet", "arguments": { "limits": true } });
+    let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await.json();
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    ["Max data size", "Max open files", "Max processes"].map(|name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn processes_have_the_limits_that_are_set_now() {
+    let setup = Setup::new();
+    let stdio = "[stdio]\nmax_memory_mb = 512\nmax_open_files = 99\nmax_processes = 4000\n";
+    setup.configure_with(stdio, &["one"]);
+    let lyceum = setup.start().await;
+    becomes(&lyceum, "one_greet", true).await;
+    assert_eq!(limits(&lyceum).await, [&(512 << 20).to_string(), "99", "4000"]);
+    let stdio = "[stdio]\nmax_memory_mb = 600\nmax_open_files = 98\nmax_processes = 4001\n";
+    setup.configure_with(stdio, &["one"]);
+    let mut now = limits(&lyceum).await;
+    for _ in 0..400 {
+        if now[1] == "98" {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+        now = limits(&lyceum).await;
+    }
+    assert_eq!(now, [&(600 << 20).to_string(), "98", "4001"]);
+}
+
+#[tokio::test]
+async fn names_two_upstreams_want_are_told_wherever_somebody_looks() {
+    let setup = Setup::new();
+    setup.configure(&["one", "two"]);
+    let (config, log) = (setup.path("lyceum.toml"), setup.path("log"));
+    let text = std::fs::read_to_string(&config).unwrap();
+    setup.write(&text.replace("command =", "prefix = \"\"\ncommand ="));
+    let [flag, file] = setup.flags();
+    let flags = [flag.as_str(), file.as_str()];
+    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &flags, &log).await;
+    let told = "greet is taken by one, shown as greet_";
+    for _ in 0..400 {
+        if health(&lyceum).await["two"]["collisions"].to_string().contains(told) {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let now = health(&lyceum).await;
+    assert!(now["two"]["collisions"].to_string().contains(told), "{now}");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(logged.matches(told).count(), 1, "{logged}");
+    let (_, listed) = setup.upstreams(&[]).await;
+    assert!(listed.contains(told), "{listed}");
+}
+
 #[tokio::test]
 async fn the_tools_of_endpoints_change_without_a_restart() {
     let setup = Setup::new();
@@ -368,6 +428,12 @@ async fn upstreams_are_listed_and_names_explained() {
         assert!(code == Some(0) && told.contains(expected), "{name}: {told}");
         assert!(told.contains("at /mcp: shown"), "{name}: {told}");
     }
+    setup.configure_with("preset = \"knox\"", &["one"]);
+    let (_, told) = setup.upstreams(&["why", "search_knowledge"]).await;
+    let base = "at /gateway/sandbox/mcp/v1: not shown, because only upstreams are shown there";
+    assert!(told.contains(base) && told.contains("at /mcp: shown"), "{told}");
+    let (_, told) = setup.upstreams(&["why", "one_greet"]).await;
+    assert!(told.contains("at /gateway/sandbox/mcp/v1: shown"), "{told}");
     let (code, told) = setup.upstreams(&["why", "nothing"]).await;
     assert!(code == Some(1) && told.contains("no upstream has such a tool"), "{told}");
 }

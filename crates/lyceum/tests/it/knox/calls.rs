@@ -68,6 +68,16 @@ async fn k09c_tools_are_called_with_their_arguments_as_the_body() {
         assert_eq!(response.status(), status, "{tool} {body}: {}", response.text());
         assert!(response.text().starts_with(text), "{tool} {body}: {}", response.text());
     }
+    // A server that was never reached may have such a tool, and whoever asks is told why it is not there.
+    let gone = "[[upstream]]\nname = \"gone\"\ncommand = [\"/no/such/program\"]\n";
+    let absent = House::unsettled(gone).await;
+    for tool in ["gone_echo", "gone.echo"] {
+        let answer = call(&absent, tool, "{}").await;
+        assert_eq!((answer.status(), &answer.json()["isError"]), (200, &json!(true)), "{tool}");
+        let told = answer.json()["content"][0]["text"].to_string();
+        assert!(told.contains("gone cannot") || told.contains("gone is still"), "{told}");
+    }
+    assert_eq!(call(&absent, "nobody_echo", "{}").await.status(), 404);
     let get = house.get("/tools/files_echo").await;
     assert_eq!((get.status(), get.head.get("allow")), (405, Some("POST")));
 }
@@ -84,6 +94,9 @@ async fn k09d_resources_are_read_by_their_public_uri() {
     for uri in ["nobody.file%3A%2F%2F%2Fa", "files"] {
         assert_eq!(house.get(&format!("/resources/{uri}")).await.status(), 404, "{uri}");
     }
+    let failed = house.get("/resources/files.file:///missing.md").await;
+    let told = "Failed to read resource: no such file";
+    assert_eq!((failed.status(), failed.text()), (500, told));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use lyceum_testkit::{Request, Response};
 use serde_json::{Value, json};
 
-use super::house::{BASE, House, JSON, SSE, answer, handshake, rpc};
+use super::house::{BASE, House, JSON, SSE, answer, handshake, rpc, stdio};
 
 fn media(response: &Response) -> &str {
     response.head.get("content-type").unwrap_or_default()
@@ -43,6 +43,12 @@ async fn k03_get_sse_opens_a_stream() {
         let (head, ..) = house.open(below).await;
         assert_eq!(head.status, 200, "{below:?}");
     }
+    let few = "[limits]\nsessions = 1\n";
+    let house = House::with(&(stdio("files", &[]).await + few)).await;
+    let _first = house.open("").await;
+    let refused = house.send(&Request::new("GET", BASE).header("accept", SSE)).await;
+    assert_eq!(refused.status(), 503, "{}", refused.text());
+    assert!(refused.json()["error"]["message"].is_string(), "the reason: {}", refused.text());
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::lyceum::Lyceum;
 pub(crate) const BASE: &str = "/gateway/sandbox/mcp/v1";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const SSE: &str = "text/event-stream";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/knox/upstream.py");
+pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/knox/upstream.py");
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The server under test.

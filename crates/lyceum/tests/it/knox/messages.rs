@@ -75,6 +75,8 @@ async fn k13_errors_travel_with_status_200() {
         let answer = response.json();
         assert_eq!((response.status(), &answer["error"]["code"]), (200, &json!(code)), "{body}");
         assert_eq!(answer["id"], id, "{body}");
+        let data = &answer["error"]["data"];
+        assert!(data.is_null() || data.is_string(), "{body}: {data}");
     }
     let unknown = house.ask("tools/call", json!({ "name": "no" })).await;
     assert_eq!(unknown["error"]["code"], -32603);

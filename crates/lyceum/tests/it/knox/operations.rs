@@ -3,7 +3,7 @@
 use lyceum_testkit::Request;
 use serde_json::json;
 
-use super::house::{BASE, House, JSON, configuration, python, rpc, stdio};
+use super::house::{BASE, House, JSON, answer, configuration, python, rpc, stdio};
 use crate::lyceum::{Lyceum, command, run};
 
 const TOPOLOGY: &str = r#"<topology>
@@ -47,6 +47,24 @@ async fn k50_the_list_of_servers_is_taken_over() {
     assert!(notes.contains("note: \"broken\" is left out"), "{notes}");
 }
 
+/// The warnings of a server with this configuration, once there is one like `awaited`.
+async fn warnings(file: &str, awaited: &str) -> String {
+    let data = tempfile::tempdir().unwrap();
+    let log = data.path().join("log");
+    let file = configuration(data.path(), file);
+    let flags = ["--preset", "knox", "--config", &file];
+    let _lyceum = Lyceum::start_logging("warn", data.path(), &flags, &log).await;
+    let mut written = String::new();
+    for _ in 0..400 {
+        written = std::fs::read_to_string(&log).unwrap();
+        if written.contains(awaited) {
+            break;
+        }
+        tokio::time::sleep(tokio::time::Duration::from_millis(50)).await;
+    }
+    written.lines().filter(|line| line.contains("WARN")).collect::<Vec<_>>().join("\n")
+}
+
 #[tokio::test]
 async fn k51_only_allowed_commands_are_started() {
     let file = format!("{}[stdio]\nallowed_commands = [\"node\"]\n", stdio("files", &[]).await);
@@ -60,6 +78,15 @@ async fn k51_only_allowed_commands_are_started() {
     };
     let told = health["last_error"].as_str().unwrap();
     assert!(told.contains("python") && told.contains("node"), "names command and list: {told}");
+    let (refusal, warning) = ("security: a command that is not allowed", "any command may run");
+    let listed = warnings(&file, refusal).await;
+    assert!(listed.contains(refusal) && !listed.contains(warning), "{listed}");
+    for empty in ["", "[stdio]\nallowed_commands = []\n"] {
+        let file = stdio("files", &[]).await + empty;
+        let open = warnings(&file, warning).await;
+        assert!(open.contains(warning) && !open.contains(refusal), "{open}");
+        House::with(&file).await;
+    }
     let name = std::path::PathBuf::from(python().await);
     let name = name.file_stem().unwrap().to_str().unwrap().to_owned();
     let file = format!("{}[stdio]\nallowed_commands = [{name:?}]\n", stdio("files", &[]).await);
@@ -74,6 +101,41 @@ async fn k52_the_environment_covers_the_file() {
     command.args(["--config", &file]).env("LYCEUM_KNOX_PREFIX", "/variable");
     let told = String::from_utf8(command.output().await.unwrap().stdout).unwrap();
     assert!(told.contains("endpoint  /variable (knox, upstreams only"), "{told}");
+}
+
+#[tokio::test]
+async fn k52_everything_is_served_below_the_prefix_that_is_set() {
+    let base = "/gateway/tools/mcp/v1";
+    let file = format!("[knox]\nprefix = {base:?}\n{}", stdio("files", &[]).await);
+    let house = House::unsettled(&file).await;
+    let get = |below: &str| Request::new("GET", &format!("{base}{below}"));
+    for _ in 0..400 {
+        if house.send(&get("/tools")).await.text().contains("files_echo") {
+            break;
+        }
+        tokio::time::sleep(tokio::time::Duration::from_millis(50)).await;
+    }
+    let call = |below: &str, id: u64| {
+        let params = json!({ "name": "files_who" });
+        Request::legacy(&format!("{base}{below}"), id, "tools/call", params).set("accept", JSON)
+    };
+    for below in ["", "/", "/mcp", "/api", "/message"] {
+        let answer = house.send(&call(below, 1)).await.json();
+        assert!(answer["result"]["content"][0]["text"].is_string(), "{below:?}: {answer}");
+    }
+    let rest = Request::new("POST", &format!("{base}/tools/files_who")).body("{}");
+    assert_eq!(house.send(&rest).await.status(), 200);
+    let read = house.send(&get("/resources/files.file:///srv/a.md")).await;
+    assert_eq!(read.json()["contents"][0]["text"], "hello");
+    assert_eq!(house.send(&get("/health")).await.json()["status"], "UP");
+    let (_, mut events) = house.lyceum.connect().await.stream(&get("/sse")).await;
+    let id = events.next().await.unwrap().data;
+    let address = events.next().await.unwrap().data;
+    assert_eq!(address, format!("{base}/message?session={id}"));
+    let ping = Request::legacy(&address, 7, "ping", json!({}));
+    assert_eq!(house.send(&ping).await.status(), 202);
+    assert_eq!(answer(&mut events).await.json()["id"], 7);
+    assert_eq!(house.get("/tools").await.status(), 404, "not where it is by itself");
 }
 
 #[tokio::test]

@@ -21,7 +21,14 @@ async fn k20_opening_names_the_stream_and_its_address() {
         assert_eq!(head.get("content-type"), Some("text/event-stream; charset=utf-8"));
         assert!(head.get("cache-control").unwrap().starts_with("no-cache"));
         assert_eq!(head.get("access-control-allow-origin"), allowed, "never *");
+        assert_ne!(head.get("connection"), Some("close"), "HTTP/1.1 keeps it alive");
     }
+    let asks =
+        Request::new("OPTIONS", &format!("{BASE}/message")).header("origin", "http://localhost");
+    let asks = asks.header("access-control-request-method", "POST");
+    let told = house.send(&asks.header("access-control-request-headers", "content-type")).await;
+    let headers = told.head.get("access-control-allow-headers").unwrap_or_default();
+    assert!(headers.to_lowercase().contains("content-type"), "{headers}");
     let stranger = house.send(&get.header("origin", "https://evil.example")).await;
     assert_eq!(stranger.status(), 403);
     // `open` checks the two first events.

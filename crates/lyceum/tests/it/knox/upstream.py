@@ -63,6 +63,8 @@ def answer(method, params):
             {"uri": "file:///srv/a.md", "name": "a", "description": "notes", "mimeType": "text/markdown"},
         ]}
     if method == "resources/read":
+        if "missing" in params["uri"]:
+            raise ValueError("no such file")
         return {"contents": [{"uri": params["uri"], "text": "hello", "mimeType": "text/markdown"}]}
     if method == "ping":
         return {}

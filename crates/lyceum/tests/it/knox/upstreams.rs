@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
 
-use super::house::{House, Upstream, at, stdio};
+use super::house::{House, SCRIPT, Upstream, at, python, stdio};
 use crate::lyceum::run;
 
 /// What the server behind it saw, once it is reached in this form.
@@ -14,8 +14,11 @@ async fn seen(house: &House) -> Value {
 #[tokio::test]
 async fn k40_processes_may_be_noisy() {
     // The script writes a line that is no JSON, and more to stderr than a pipe holds.
-    let house = House::new().await;
-    assert!(house.told("files_who").await["pid"].is_number());
+    let written = format!("stdio://{} {SCRIPT}  stdio ", python().await);
+    for upstream in [stdio("files", &[]).await, at("files", &written)] {
+        let house = House::with(&upstream).await;
+        assert!(house.told("files_who").await["pid"].is_number(), "{upstream}");
+    }
 }
 
 #[tokio::test]
