@@ -9,12 +9,14 @@ use lyceum_http::client::Peer;
 use lyceum_server::{
     Call, Completing, PromptArguments, Resource, Server, Variables, prompt, template,
 };
-use lyceum_wire::{Object, RevisionSet};
+use lyceum_wire::{Member, Object, RevisionSet, encode};
 use serde_json::{Value, json};
 
 use crate::healing::modern;
 use crate::house::{House, own_server, serve_handler, setting};
 use crate::mirror::{Mirror, Reply};
+
+const UPDATED: &str = "notifications/resources/updated";
 
 /// What one upstream lists.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +43,9 @@ async fn upstream(name: &'static str, lists: Lists) -> (Mirror, UpstreamConfig) 
             "prompts/list" => items("prompts", "name", lists.prompts),
             "resources/list" => items("resources", "uri", lists.resources),
             "resources/templates/list" => items("resourceTemplates", "uriTemplate", lists.templates),
+            "tools/call" if request.params.text_is(Member::Name, "shout") => {
+                return shout(&encode::result(&request.id, br#"{"content":[]}"#));
+            }
             "tools/call" => json!({ "content": [{ "type": "text", "text": name }] }),
             "prompts/get" => json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": name } }] }),
             "resources/read" => json!({ "contents": [{ "uri": "x://y", "text": name }] }),
@@ -52,6 +57,17 @@ async fn upstream(name: &'static str, lists: Lists) -> (Mirror, UpstreamConfig) 
     .await;
     let config = UpstreamConfig { prefix: Some(String::new()), ..mirror.config(name) };
     (mirror, config)
+}
+
+/// An answer before which resources are said to have changed.
+fn shout(answer: &[u8]) -> Reply {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let updated = ["kb:///x", "own://a", "z://a"].map(|uri| {
+        json!({ "jsonrpc": "2.0", "method": UPDATED, "params": { "uri": uri } }).to_string()
+    });
+    let [one, two, three] = updated.map(|message| format!("data: {message}\n\n"));
+    let answer = String::from_utf8_lossy(answer);
+    Reply::Bytes(format!("{head}{one}{two}{three}data: {answer}\n\n").into_bytes())
 }
 
 /// A server that answers everything with "ours".
@@ -149,6 +165,29 @@ async fn what_is_the_servers_own_no_upstream_can_take() {
         "template kb:///{+path} is taken by this server, not shown".to_owned(),
     ];
     assert_eq!(told, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_cannot_say_that_what_is_not_its_own_changed() {
+    let lists = Lists { tools: &["shout"], resources: &["z://a", "kb:///x"], ..Lists::default() };
+    let (_mirror, config) = upstream("one", lists).await;
+    let house = house(vec![config], ours()).await;
+    let peer = modern(&house).await;
+    let all = ["kb:///x", "own://a", "z://a"];
+    let filter = json!({ "resourceSubscriptions": all });
+    let mut listening = peer.listen(filter.to_string()).await.unwrap();
+    answers(&peer, "tools/call", json!({ "name": "shout", "arguments": {} })).await;
+    // Updates come in the order of their URIs, so its own is the last.
+    let heard = tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            let news = listening.next().await.unwrap().unwrap();
+            if news.method == UPDATED {
+                return String::from_utf8_lossy(&news.params.unwrap()).into_owned();
+            }
+        }
+    });
+    let heard = heard.await.expect("its own is told");
+    assert!(heard.contains("z://a"), "{heard}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,6 +81,9 @@ async fn k13_errors_travel_with_status_200() {
     let unknown = house.ask("tools/call", json!({ "name": "no" })).await;
     assert_eq!(unknown["error"]["code"], -32603);
     assert_eq!(unknown["error"]["data"], "Server error: Unknown tool: no");
+    let absent = house.ask("resources/read", json!({ "uri": "nobody.file:///a" })).await;
+    assert_eq!(absent["error"]["code"], -32002);
+    assert_eq!(absent["error"]["data"], json!({ "uri": "nobody.file:///a" }), "as MCP has it");
     let failed = house.ask("tools/call", json!({ "name": "files_fail" })).await;
     assert_eq!(
         failed["error"],
