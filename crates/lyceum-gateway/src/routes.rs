@@ -143,7 +143,7 @@ impl Routes {
     /// call it. The server's own come first, then what is listed; templates that begin with a variable
     /// get only what nobody else can have.
     pub(crate) fn resource(&self, uri: &str, server: &Server) -> Option<(Arc<Upstream>, String)> {
-        // Few upstreams have any, and this is for them alone.
+        // Nothing to read is shown here, so the server need not be asked either.
         if self.upstreams.is_empty() || server.has_resource(uri) {
             return None;
         }
