@@ -17,6 +17,7 @@ mod result;
 mod state;
 mod subject;
 pub(crate) mod tasks;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,6 @@ use lyceum_http::client::{CallOptions, CallParams, ClientError};
 use lyceum_http::{Context, Outcome};
 use lyceum_wire::{ClientCapabilities, Era, Member, Object, Request, RpcError};
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
 use crate::door::Door;
 use crate::upstream::{Connection, Upstream};
@@ -38,6 +38,7 @@ pub(crate) use params::with_member;
 use state::State;
 pub(crate) use subject::Subject;
 use tasks::{Bridge, TaskRef, Tasking};
+use trace::Trace;
 
 /// How long a call waits for a connection to be made again before it is repeated.
 const RENEWAL: Duration = Duration::from_secs(3);
@@ -60,25 +61,12 @@ impl<'a> Relay<'a> {
     #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the request twice")]
     pub(crate) fn run(self, request: Request, cx: Context) -> impl Future<Output = Answer> + Send {
         async move {
-            let started = clock();
-            let upstream = Arc::clone(self.subject.upstream());
-            let mut trace = Trace::default();
+            let mut trace = Trace::begin();
             let answer = self.answer(&request, &cx, &mut trace).await;
-            upstream.count(answer.is_ok());
-            tracing::debug!(
-                method = request.method.as_str(),
-                upstream = upstream.config.name,
-                own_name = self.subject.passing().name(),
-                client_revision = cx.revision.as_str(),
-                upstream_revision = trace.revision,
-                legacy_session = cx.session_key.is_some(),
-                retries = trace.retries,
-                connect_ms = trace.connected.as_millis() as u64,
-                total_ms = elapsed(started).as_millis() as u64,
-                traceparent = request.params.text(Member::MetaTraceparent).as_deref(),
-                is_ok = answer.is_ok(),
-                "relayed"
-            );
+            if let Some(answered) = trace.answered() {
+                self.subject.upstream().count(answered);
+            }
+            trace.tell(&self.subject, &request, &cx, answer.as_ref().err());
             answer
         }
     }
@@ -89,7 +77,7 @@ impl<'a> Relay<'a> {
             Era::Legacy => State::Fresh,
         };
         if let State::Held(id) = state {
-            return Box::pin(self.resume(id, request, cx)).await;
+            return Box::pin(self.resume(id, request, cx, trace)).await;
         }
         if let Subject::Completion(upstream, ..) = &self.subject
             && !self.completes(upstream, cx).await
@@ -99,28 +87,30 @@ impl<'a> Relay<'a> {
         }
         let upstream = self.subject.upstream();
         if let Subject::Absent(..) = self.subject {
+            trace.unreached();
             return self.failed(upstream.why_absent().to_string(), request, cx);
         }
         loop {
-            let connecting = clock();
+            let connecting = trace.clock();
             let connected = match &self.subject {
                 Subject::Task(task) => upstream.connection_number(task.connection, cx).await,
                 _ => upstream.connection(cx).await,
             };
             let connection = match connected {
                 Ok(connection) => connection,
-                Err(unavailable) => return self.failed(unavailable.to_string(), request, cx),
+                Err(unavailable) => {
+                    trace.unreached();
+                    return self.failed(unavailable.to_string(), request, cx);
+                }
             };
-            trace.connected += elapsed(connecting);
-            if connecting.is_some() {
-                trace.revision = connection.peer.revision().as_str();
-            }
-            let ended = self.attempt(&connection, &state, request, cx).await;
+            trace.connected(&connection, connecting);
+            let ended = self.attempt(&connection, &state, request, cx, trace).await;
             upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
             let Failure(error) = match ended {
                 Ok(answer) => return answer,
                 Err(failure) => failure,
             };
+            trace.failed(&error);
             let repeat = trace.retries == 0 && self.may_repeat(&error);
             if !repeat || !upstream.renewed(&connection, RENEWAL).await {
                 return self.refused(error, request, cx, connection.era);
@@ -150,6 +140,7 @@ impl<'a> Relay<'a> {
         state: &State,
         request: &Request,
         cx: &Context,
+        trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         let in_use = connection.enter();
         if let Some(level) = cx.log_level {
@@ -158,6 +149,7 @@ impl<'a> Relay<'a> {
         if let Subject::Task(task) = &self.subject
             && cx.era() != connection.era
         {
+            trace.asked();
             let bridge = Bridge { door: self.door, task, connection, cx };
             let ending = Box::pin(bridge.answer(request)).await?;
             return Ok(ending.map(|result| self.back(&result, request, cx, connection.into())));
@@ -167,6 +159,7 @@ impl<'a> Relay<'a> {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),
         };
+        trace.asked();
         if cx.era() == Era::Legacy || connection.era == Era::Modern {
             return self.call_directly(connection, tasking, &params, request, cx).await;
         }
@@ -284,7 +277,7 @@ impl<'a> Relay<'a> {
     }
 
     /// Goes on with a call that was held while its client was asked.
-    async fn resume(&self, id: u128, request: &Request, cx: &Context) -> Answer {
+    async fn resume(&self, id: u128, request: &Request, cx: &Context, trace: &mut Trace) -> Answer {
         let void = || RpcError::invalid_params(state::VOID);
         let responses = request.params.get(Member::InputResponses).unwrap_or_default();
         let responses = Object::parse(responses)
@@ -293,12 +286,16 @@ impl<'a> Relay<'a> {
         call.attach(cx.clone());
         call.answer(&responses);
         let connection = Arc::clone(call.connection());
+        trace.resumed(&connection);
         let ended = self.advance(call, request, cx).await;
         let upstream = self.subject.upstream();
         upstream.learn(&connection, ended.as_ref().map(|_| ()).map_err(|failure| &failure.0));
         match ended {
             Ok(answer) => answer,
-            Err(Failure(error)) => self.refused(error, request, cx, Era::Legacy),
+            Err(Failure(error)) => {
+                trace.failed(&error);
+                self.refused(error, request, cx, Era::Legacy)
+            }
         }
     }
 
@@ -380,23 +377,6 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         Failure(error)
     }
-}
-
-/// What is told about a call besides how it ended.
-#[derive(Debug, Default)]
-struct Trace {
-    revision: &'static str,
-    retries: u32,
-    connected: Duration,
-}
-
-/// The time, if anybody wants to know.
-fn clock() -> Option<Instant> {
-    tracing::enabled!(tracing::Level::DEBUG).then(Instant::now)
-}
-
-fn elapsed(since: Option<Instant>) -> Duration {
-    since.map(|since| since.elapsed()).unwrap_or_default()
 }
 
 const NO_COMPLETIONS: &[u8] = br#"{"completion":{"values":[],"hasMore":false}}"#;

@@ -61,7 +61,7 @@ pub(crate) struct Upstream {
     /// A call found the connection broken.
     suspected: Notify,
     condition: Mutex<Condition>,
-    /// Calls that failed, and calls that did not. Kept, because finding a counter costs as much as
+    /// Calls that got no answer, and calls that did. Kept, because finding a counter costs as much as
     /// reading a short request.
     calls: [OnceLock<metrics::Counter>; 2],
 }
@@ -129,9 +129,9 @@ impl Upstream {
     }
 
     /// Counts a call that has ended.
-    pub(crate) fn count(&self, is_ok: bool) {
-        let counter = self.calls[usize::from(is_ok)].get_or_init(|| {
-            let (name, outcome) = (self.config.name.clone(), if is_ok { "ok" } else { "error" });
+    pub(crate) fn count(&self, answered: bool) {
+        let counter = self.calls[usize::from(answered)].get_or_init(|| {
+            let (name, outcome) = (self.config.name.clone(), if answered { "ok" } else { "error" });
             metrics::counter!("lyceum_upstream_calls_total", "upstream" => name, "outcome" => outcome)
         });
         counter.increment(1);

@@ -1,6 +1,7 @@
 //! `/health` and `/metrics`: how the server and what it depends on are.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
@@ -225,13 +226,25 @@ pub(super) async fn metrics(visit: Visit) -> Result<Reply, Problem> {
     if let Ok(health) = timeout(PATIENCE, desk.kb.store().health()).await {
         metrics::gauge!("lyceum_documents").set(health.documents as f64);
     }
-    for (name, health) in desk.gateway.health() {
-        let is_up = if health.status == Status::Up { 1.0 } else { 0.0 };
-        metrics::gauge!("lyceum_upstream_up", "upstream" => name.clone()).set(is_up);
-        metrics::gauge!("lyceum_upstream_tools", "upstream" => name).set(health.tools as f64);
-    }
-    let text = desk.metrics.render();
+    let text = desk.metrics.render() + &upstream_gauges(&desk.gateway.health());
     Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+/// Numbers of the upstreams there are. A recorder would keep those of upstreams that are gone.
+fn upstream_gauges(upstreams: &[(String, Upstanding)]) -> String {
+    let mut text = String::new();
+    let mut gauge = |name: &str, value: fn(&Upstanding) -> usize| {
+        for (place, (upstream, health)) in upstreams.iter().enumerate() {
+            if place == 0 {
+                let _ = writeln!(text, "# TYPE {name} gauge");
+            }
+            // Names of upstreams are letters, digits and dashes.
+            let _ = writeln!(text, "{name}{{upstream=\"{upstream}\"}} {}", value(health));
+        }
+    };
+    gauge("lyceum_upstream_up", |health| usize::from(health.status == Status::Up));
+    gauge("lyceum_upstream_tools", |health| health.tools);
+    text
 }
 
 async fn store(desk: &Desk) -> Dependency {

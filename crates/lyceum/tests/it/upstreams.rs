@@ -1,5 +1,6 @@
 //! Other servers behind the binary: configured, reloaded, locked, explained.
 
+mod numbers;
 mod reload;
 
 use std::path::{Path, PathBuf};
