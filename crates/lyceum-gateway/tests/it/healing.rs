@@ -145,7 +145,7 @@ async fn a_session_the_upstream_forgot_is_opened_again() {
 }
 
 /// An upstream that counts the calls of each tool and hangs up instead of answering the first.
-async fn cutter() -> (Running, UpstreamConfig, Arc<[AtomicUsize; 2]>) {
+pub(crate) async fn cutter() -> (Running, UpstreamConfig, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counted = Arc::clone(&counts);
     let running = Running::start(|listener, _| async move {

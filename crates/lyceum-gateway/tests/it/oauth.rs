@@ -12,6 +12,7 @@ use lyceum_http::Sealer;
 use lyceum_http::client::{Client, ClientError, Network, NetworkFuture, SystemNetwork};
 use tokio_rustls::rustls::RootCertStore;
 
+use crate::log::Log;
 use stage::{Stage, UPSTREAM, chain, client, get, member};
 
 /// Asks for the protected page, which has to succeed.
@@ -292,32 +293,9 @@ async fn metadata_cannot_point_into_the_network_around_us() {
 }
 
 /// A log in memory.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn secrets_show_neither_in_logs_nor_in_errors() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    // For this thread, which is the only one that the test's runtime has. While there is one
-    // subscriber only, tracing believes what other threads, which have none, say about events.
-    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let (log, _catching) = Log::catch();
     let stage = Stage::set().await;
     let client = RegisteredClient { issuer: None, ..registered(&stage) };
     let by_client = stage.unattended().grant(Grant::ClientCredentials).client(client);
@@ -334,7 +312,7 @@ async fn secrets_show_neither_in_logs_nor_in_errors() {
         shown += &format!("{error:?} {} {oauth:?}", chain(&*error));
         stage.knobs().garbled = false;
     }
-    shown += &String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    shown += &log.text();
     assert!(shown.contains("got a token") && shown.contains("got no token"), "{shown}");
     for secret in ["token-", "refresh-", "code-of-", "hunter"] {
         assert!(!shown.contains(secret), "{secret}: {shown}");

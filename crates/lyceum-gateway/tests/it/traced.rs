@@ -1,0 +1,127 @@
+//! What the log says of each call: its way, its revisions, its connection, its repeats, its times.
+
+use std::collections::BTreeMap;
+
+use lyceum_http::client::CallOptions;
+use lyceum_wire::{Revision, RevisionSet};
+use serde_json::{Value, json};
+
+use crate::healing::cutter;
+use crate::house::{House, Way, text};
+use crate::log::Log;
+
+type Fields = BTreeMap<String, String>;
+
+/// The fields of every call of a tool that was told so far.
+fn told(log: &Log) -> Vec<Fields> {
+    let field = |word: &str| {
+        let (name, value) = word.split_once('=')?;
+        Some((name.to_owned(), value.trim_matches('"').to_owned()))
+    };
+    let text = log.text();
+    let lines = text.lines().filter(|line| line.contains(" relayed "));
+    lines
+        .map(|line| line.split(' ').filter_map(field).collect::<Fields>())
+        .filter(|fields| fields["method"] == "tools/call")
+        .collect()
+}
+
+fn check(fields: &Fields, expected: &[(&str, &str)]) {
+    for (name, value) in expected {
+        let told = fields.get(*name).map(String::as_str).unwrap_or_default();
+        assert_eq!(told, *value, "{name} in {fields:?}");
+    }
+    for name in ["total_ms", "connect_ms"] {
+        let is_resumed = name == "connect_ms" && fields["is_resumed"] == "true";
+        let told = fields.get(name).map(|told| told.parse::<u64>().is_ok());
+        assert_eq!(told, (!is_resumed).then_some(true), "{name} in {fields:?}");
+    }
+    assert_eq!(fields["connection"].len(), 16, "{fields:?}");
+}
+
+#[tokio::test]
+async fn a_plain_call_is_told_with_its_way() {
+    let (log, _catching) = Log::catch();
+    for (served, revision) in
+        [(RevisionSet::LEGACY, "2025-11-25"), (RevisionSet::MODERN, "2026-07-28")]
+    {
+        let house = House::new(Way::Http, served).await;
+        let before = told(&log).len();
+        for client in [Revision::V2025_06_18, Revision::V2026_07_28] {
+            let (peer, _) = house.client(client).await;
+            text(&peer, "up_echo", json!({"text": "a"})).await.unwrap();
+            let fields = told(&log).pop().expect("a call");
+            check(
+                &fields,
+                &[
+                    ("name", "up_echo"),
+                    ("upstream", "up"),
+                    ("own_name", "echo"),
+                    ("client_revision", client.as_str()),
+                    ("upstream_revision", revision),
+                    ("legacy_session", &(client != Revision::V2026_07_28).to_string()),
+                    ("is_resumed", "false"),
+                    ("retries", "0"),
+                    ("outcome", "ok"),
+                ],
+            );
+        }
+        let calls = &told(&log)[before..];
+        assert_eq!(calls.len(), 2);
+        assert_eq!(calls[0]["connection"], calls[1]["connection"], "everybody's connection");
+        house.gateway.close().await;
+    }
+    let calls = told(&log);
+    assert_ne!(calls[0]["connection"], calls[2]["connection"], "another upstream");
+}
+
+#[tokio::test]
+async fn a_repeated_call_is_told_once_with_its_repeats() {
+    let (log, _catching) = Log::catch();
+    let (_running, config, _) = cutter().await;
+    let house = House::with(vec![config], None).await;
+    let (peer, _) = house.client(Revision::V2026_07_28).await;
+    for (tool, retries, outcome) in [("act", "0", "error"), ("look", "1", "ok")] {
+        let name = format!("up_{tool}");
+        peer.call_tool(&name, "{}", &CallOptions::new()).await.unwrap();
+        let expected = [
+            ("name", name.as_str()),
+            ("own_name", tool),
+            ("upstream_revision", "2025-06-18"),
+            ("retries", retries),
+            ("outcome", outcome),
+        ];
+        check(&told(&log).pop().expect("a call"), &expected);
+    }
+    assert_eq!(told(&log).len(), 2);
+}
+
+#[tokio::test]
+async fn a_resumed_call_is_told_with_the_connection_it_has_had() {
+    for way in [Way::Http, Way::Stdio] {
+        let (log, _catching) = Log::catch();
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let (peer, _) = house.client(Revision::V2026_07_28).await;
+        let options = CallOptions::new().hand_back_input_requests();
+        let asked = peer.call_tool("up_ask", "{}", &options).await.unwrap();
+        let asked: Value = serde_json::from_slice(&asked).unwrap();
+        let retry = json!({"name": "up_ask", "requestState": asked["requestState"],
+            "inputResponses": {"elicitation-1": {"action": "accept", "content": {"name": "Ada"}}}});
+        peer.call_with("tools/call", retry.to_string(), &options).await.unwrap();
+        let calls = told(&log);
+        assert_eq!(calls.len(), 2);
+        for (fields, is_resumed) in calls.iter().zip(["false", "true"]) {
+            let expected = [
+                ("name", "up_ask"),
+                ("client_revision", "2026-07-28"),
+                ("upstream_revision", "2025-11-25"),
+                ("is_resumed", is_resumed),
+                ("retries", "0"),
+                ("outcome", "ok"),
+            ];
+            check(fields, &expected);
+        }
+        assert_eq!(calls[0]["connection"], calls[1]["connection"], "{way:?}");
+        house.gateway.close().await;
+    }
+}
