@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::invisible;
 use crate::listing::Listing;
-use crate::lock::{Definition, Kind, Lock, State};
+use crate::lock::{Definition, Kind, Lock, State, Verdict};
 use crate::upstream::Upstream;
 
 /// What is known about the definitions of all upstreams.
@@ -27,6 +27,9 @@ pub(crate) struct Judged {
     listing: Arc<Listing>,
     /// Own names of tools that are held back, and why.
     pub(crate) held_back: Vec<(String, String)>,
+    /// Own names of tools that are shown although they are not what they were at first use, and what
+    /// is different.
+    pub(crate) changed: Vec<(String, String)>,
     /// Characters nobody sees, and where.
     pub(crate) flagged: Vec<String>,
 }
@@ -68,26 +71,33 @@ impl Drift {
         let definitions = definitions(listing);
         let locked = self.lock.as_ref().filter(|lock| lock.knows(upstream));
         let verdicts = locked.unwrap_or(&self.seen).judge(upstream, Kind::Tool, &definitions);
-        let mut held_back = Vec::new();
         let is_first = locked.is_none() && !self.seen.knows(upstream);
-        for verdict in verdicts.into_iter().filter(|_| !is_first) {
-            let Some(why) = told(&verdict.state) else { continue };
-            let tool = &verdict.name;
-            if locked.is_some() {
+        let differs = |verdict: Verdict| Some((verdict.name, told(&verdict.state)?));
+        let differing: Vec<_> =
+            verdicts.into_iter().filter(|_| !is_first).filter_map(differs).collect();
+        let (mut held_back, mut changed) = (Vec::new(), Vec::new());
+        if locked.is_some() {
+            for (tool, why) in &differing {
                 tracing::warn!(upstream, tool, "a tool is held back until it is approved: {why}");
-                held_back.push((verdict.name, why));
-            } else {
+            }
+            held_back = differing;
+        } else {
+            // What was there at first use is what counts; each difference is told of once.
+            let before = self.judged.get(upstream).map(|judged| &judged.changed[..]);
+            let before = before.unwrap_or_default();
+            for (tool, why) in differing.iter().filter(|change| !before.contains(change)) {
                 tracing::warn!(upstream, tool, "a tool is not what it was: {why}");
             }
+            changed = differing;
         }
-        if locked.is_none() && !listing.tools.is_empty() {
+        if is_first && !listing.tools.is_empty() {
             self.seen.approve_all(upstream, definitions);
         }
         let flagged = flagged(listing);
         for finding in &flagged {
             tracing::warn!(upstream, "characters nobody sees: {finding}");
         }
-        Judged { listing: Arc::clone(listing), held_back, flagged }
+        Judged { listing: Arc::clone(listing), held_back, changed, flagged }
     }
 }
 
@@ -162,14 +172,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_lock_for_it_an_upstream_is_trusted() {
+    fn without_a_lock_for_it_an_upstream_is_trusted_and_what_changed_is_shown() {
         let mut drift = Drift::default();
-        assert_eq!(held(&mut drift, &[("a", "A")]), [""; 0]);
-        assert_eq!(held(&mut drift, &[("a", "changed")]), [""; 0]);
+        let mut changed = |lock: Option<Lock>, tools: &[(&str, &str)]| {
+            if lock.is_some() {
+                drift.set_lock(lock);
+            }
+            assert_eq!(held(&mut drift, tools), [""; 0]);
+            let judged = drift.about("up");
+            judged.changed.into_iter().map(|(tool, _)| tool).collect::<Vec<_>>()
+        };
+        // It is not first used before it offers anything.
+        assert_eq!(changed(None, &[]), [""; 0]);
+        assert_eq!(changed(None, &[("a", "A"), ("b", "B")]), [""; 0]);
+        assert_eq!(changed(None, &[("a", "changed"), ("b", "B")]), ["a"]);
+        assert_eq!(changed(None, &[("a", "changed"), ("b", "B"), ("c", "C")]), ["a", "c"]);
         let mut other = Lock::default();
         other.approve_all("other", definitions(&listing(&[("a", "A")])));
-        drift.set_lock(Some(other));
-        assert_eq!(held(&mut drift, &[("a", "once more")]), [""; 0]);
+        assert_eq!(changed(Some(other), &[("a", "once more"), ("b", "B")]), ["a"]);
+        assert_eq!(changed(None, &[("a", "A"), ("b", "B")]), [""; 0], "as it was");
     }
 
     #[test]

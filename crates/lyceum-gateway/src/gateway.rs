@@ -193,6 +193,7 @@ impl Gateway {
             let health = Health {
                 collisions: catalogue.clashes.about(name),
                 quarantined: judged.held_back.into_iter().map(|(tool, _)| tool).collect(),
+                changed: judged.changed.into_iter().map(|(tool, _)| tool).collect(),
                 flagged: judged.flagged,
                 ..upstream.health()
             };

@@ -396,6 +396,7 @@ impl Upstream {
             tools: self.listing().tools.len(),
             collisions: Vec::new(),
             quarantined: Vec::new(),
+            changed: Vec::new(),
             flagged: Vec::new(),
             last_error: condition.last_error.clone(),
             since: condition.since,

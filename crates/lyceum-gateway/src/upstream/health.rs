@@ -21,6 +21,8 @@ pub struct Health {
     pub collisions: Vec<String>,
     /// Tools that are held back because their definition changed.
     pub quarantined: Vec<String>,
+    /// Tools that are not what they were at first use, and are shown because nothing is locked.
+    pub changed: Vec<String>,
     /// Characters nobody sees in its definitions.
     pub flagged: Vec<String>,
     /// What went wrong last.

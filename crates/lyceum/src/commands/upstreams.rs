@@ -94,8 +94,12 @@ fn notes(health: &Health) -> Vec<String> {
     let held = health.quarantined.iter().map(|tool| {
         format!("{tool} is held back: its definition changed; lyceum upstreams diff shows how")
     });
+    let changed = health.changed.iter().map(|tool| {
+        format!("{tool} is not what it was at first use; lyceum upstreams lock holds changes back")
+    });
     let flagged = health.flagged.iter().map(|found| format!("characters nobody sees: {found}"));
-    error.chain(health.collisions.iter().cloned()).chain(held).chain(flagged).collect()
+    let wrong = error.chain(health.collisions.iter().cloned());
+    wrong.chain(held).chain(changed).chain(flagged).collect()
 }
 
 /// Tells where a tool's name leads, and who may see it.

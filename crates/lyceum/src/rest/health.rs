@@ -71,6 +71,10 @@ struct Upstream {
     /// Tools held back because their definitions changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quarantined: Vec<String>,
+    /// Tools whose definitions are not what they were at first use. They are shown, because the
+    /// upstream is not locked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changed: Vec<String>,
     /// Characters nobody sees in its definitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     flagged: Vec<String>,
@@ -208,6 +212,7 @@ impl Upstream {
             tools: Some(health.tools),
             collisions: health.collisions,
             quarantined: health.quarantined,
+            changed: health.changed,
             flagged: health.flagged,
             last_error: health.last_error,
             since: Some(since.to_string()),
