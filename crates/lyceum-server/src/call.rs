@@ -6,6 +6,8 @@
 //! so before it changes anything.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -265,8 +267,8 @@ impl Call {
         self.ask(Ask::roots(key)).await?.roots(key)
     }
 
-    /// Asks several things at once: one round in the modern era, one after the other in the legacy
-    /// era.
+    /// Asks several things at once: one round in the modern era, as many requests at the same time in
+    /// the legacy era.
     ///
     /// # Errors
     /// When the client cannot answer one of them; in the modern era as [`Call::elicit`].
@@ -311,44 +313,59 @@ impl Call {
                 None => open.push((ask.key().to_owned(), Box::pin(task.ask(ask, tell)))),
             }
         }
-        // Each question is seen once its future was polled, so all are polled before any is awaited.
-        std::future::poll_fn(|cx| {
-            let mut failed = None;
-            open.retain_mut(|(key, asking)| match asking.as_mut().poll(cx) {
-                Poll::Ready(Ok(answer)) => {
-                    answers.insert(std::mem::take(key), answer);
-                    false
-                }
-                Poll::Ready(Err(error)) => {
-                    failed = Some(error);
-                    false
-                }
-                Poll::Pending => true,
-            });
-            match failed {
-                Some(error) => Poll::Ready(Err(refused(error))),
-                None if open.is_empty() => Poll::Ready(Ok(())),
-                None => Poll::Pending,
-            }
-        })
-        .await?;
+        all(open, &mut answers).await.map_err(refused)?;
         Ok(Answers(answers))
     }
 
     async fn ask_and_wait(&self, asks: Vec<Ask>) -> Result<Answers, ToolError> {
         let mut answers = BTreeMap::new();
-        for ask in asks {
-            let params = ask.params(self.revision(), None);
-            let answer = self.cx.ask(ask.method(), &params).await.map_err(refused)?;
-            let answer: Box<RawValue> = serde_json::from_slice(&answer)?;
-            if !ask.accepts(&answer) {
-                let problem = format!("The client's answer to {} is not valid.", ask.method());
-                return Err(ToolError::new(problem));
-            }
-            answers.insert(ask.key().to_owned(), answer);
-        }
+        let asked = asks.into_iter();
+        let open = asked.map(|ask| (ask.key().to_owned(), Box::pin(self.ask_client(ask))));
+        all(open.collect(), &mut answers).await?;
         Ok(Answers(answers))
     }
+
+    async fn ask_client(&self, ask: Ask) -> Result<Box<RawValue>, ToolError> {
+        let params = ask.params(self.revision(), None);
+        let answer = self.cx.ask(ask.method(), &params).await.map_err(refused)?;
+        let answer: Box<RawValue> = serde_json::from_slice(&answer)?;
+        if !ask.accepts(&answer) {
+            let problem = format!("The client's answer to {} is not valid.", ask.method());
+            return Err(ToolError::new(problem));
+        }
+        Ok(answer)
+    }
+}
+
+/// Waits for the answers to all questions, in whatever order they come, or for the first failure.
+async fn all<F, E>(
+    mut open: Vec<(String, Pin<Box<F>>)>,
+    answers: &mut BTreeMap<String, Box<RawValue>>,
+) -> Result<(), E>
+where
+    F: Future<Output = Result<Box<RawValue>, E>>,
+{
+    // Each question is seen once its future was polled, so all are polled before any is awaited.
+    poll_fn(|cx| {
+        let mut failed = None;
+        open.retain_mut(|(key, asking)| match asking.as_mut().poll(cx) {
+            Poll::Ready(Ok(answer)) => {
+                answers.insert(std::mem::take(key), answer);
+                false
+            }
+            Poll::Ready(Err(error)) => {
+                failed.get_or_insert(error);
+                false
+            }
+            Poll::Pending => true,
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if open.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 impl std::fmt::Debug for Call {

@@ -5,8 +5,6 @@
 
 use crate::conformance::Exception;
 
-const ONE_BY_ONE: &str = "a legacy server asks one thing after the other";
-
 const ONE_SESSION: &str = "one legacy session, shared by many clients, declares one set of \
     capabilities for all of them";
 
@@ -34,11 +32,6 @@ pub(super) const OF_A_LEGACY_SERVER: &[Exception] = &[
         reason: ITS_OWN_KEY,
     },
     Exception {
-        scenario: "input-required-result-multiple-input-requests",
-        checks: &[],
-        reason: ONE_BY_ONE,
-    },
-    Exception {
         scenario: "input-required-result-capability-check",
         checks: &[],
         reason: ONE_SESSION,
@@ -50,11 +43,6 @@ pub(super) const OF_A_LEGACY_SERVER: &[Exception] = &[
             "sep-2575-missing-capability-http-400",
         ],
         reason: ONE_SESSION,
-    },
-    Exception {
-        scenario: "tasks-mrtr-input",
-        checks: &["tasks-mrtr-partial-fulfillment"],
-        reason: ONE_BY_ONE,
     },
     Exception {
         scenario: "tasks-mrtr-composition",

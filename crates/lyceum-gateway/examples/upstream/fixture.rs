@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lyceum_server::{
-    Call, LogLevel, NoArguments, Resource, Sampling, Server, ToolError, Variables, prompt,
+    Ask, Call, LogLevel, NoArguments, Resource, Sampling, Server, ToolError, Variables, prompt,
     template, tool,
 };
 use schemars::JsonSchema;
@@ -84,16 +84,8 @@ pub(crate) fn server() -> Server {
             let Name { name: second } = cx.elicit("second", "Second?").await?;
             Ok(format!("{first} and {second}"))
         }))
-        .tool(tool(
-            "ask_both",
-            "Asks for two names at once.",
-            |cx: Call, _: NoArguments| async move {
-                let (first, second) =
-                    tokio::join!(cx.elicit("first", "First?"), cx.elicit("second", "Second?"));
-                let (Name { name: first }, Name { name: second }) = (first?, second?);
-                Ok(format!("{first} and {second}"))
-            },
-        ))
+        .tool(tool("ask_both", "Asks for two names at once.", ask_both))
+        .tool(tool("ask_all", "Asks for three things at once.", ask_all))
         .tool(tool("think", "Asks a model.", |cx: Call, _: NoArguments| async move {
             let sampled = cx.sample("thought", Sampling::new("Think.", 10)).await?;
             Ok(format!("thought: {}", sampled.text()))
@@ -120,6 +112,7 @@ pub(crate) fn server() -> Server {
             )
             .task(),
         )
+        .tool(tool("long_ask_both", "Asks for two names while it takes its time.", ask_both).task())
         .tool(
             tool("long_fail", "Takes its time to fail.", |_: Call, _: NoArguments| async {
                 Err::<String, _>(ToolError::new("it failed"))
@@ -160,6 +153,24 @@ pub(crate) fn server() -> Server {
             }),
         )
         .build()
+}
+
+async fn ask_both(cx: Call, _: NoArguments) -> Result<String, ToolError> {
+    let (first, second) =
+        tokio::join!(cx.elicit("first", "First?"), cx.elicit("second", "Second?"));
+    let (Name { name: first }, Name { name: second }) = (first?, second?);
+    Ok(format!("{first} and {second}"))
+}
+
+async fn ask_all(cx: Call, _: NoArguments) -> Result<String, ToolError> {
+    let asks = vec![
+        Ask::form::<Name>("name", "Who are you?")?,
+        Ask::sample("thought", Sampling::new("Think.", 10)),
+        Ask::roots("roots"),
+    ];
+    let answers = cx.ask_all(asks).await?;
+    let (name, thought) = (answers.form::<Name>("name")?.name, answers.sampled("thought")?.text());
+    Ok(format!("{name}, {thought}, {} roots", answers.roots("roots")?.len()))
 }
 
 async fn ask_and_wait(cx: Call, _: NoArguments) -> Result<String, ToolError> {

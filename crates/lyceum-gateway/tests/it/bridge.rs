@@ -1,6 +1,7 @@
 //! What happens between the eras when clients lack something, answer wrongly, or leave.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use lyceum_gateway::{Share, UpstreamConfig};
 use lyceum_http::client::{CallOptions, ClientError, Peer};
@@ -96,6 +97,66 @@ async fn questions_that_are_asked_together_reach_the_client_together() {
         let ended = call(&peer, retry).await.unwrap();
         assert_eq!(ended["content"][0]["text"], "First? and Second?", "{way:?}: {ended}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_every_kind_that_are_asked_at_once_are_one_round() {
+    let kinds = ["elicitation/create", "roots/list", "sampling/createMessage"];
+    for way in [Way::Http, Way::HttpSse, Way::Stdio] {
+        let house = House::new(way, RevisionSet::LEGACY).await;
+        let peer = modern(&house).await;
+        let mut asked = Value::Null;
+        // One may be late where the machine is busy, but not always.
+        for _ in 0..5 {
+            asked = call(&peer, json!({"name": "up_ask_all"})).await.unwrap();
+            if asked["inputRequests"].as_object().unwrap().len() == 3 {
+                break;
+            }
+        }
+        let requests = asked["inputRequests"].as_object().unwrap();
+        let mut methods: Vec<_> = requests.values().map(|request| &request["method"]).collect();
+        methods.sort_by_key(|method| method.to_string());
+        assert_eq!(methods, kinds, "{way:?}: {asked}");
+        let reply = |request: &Value| match request["method"].as_str() {
+            Some("elicitation/create") => answer("Ada"),
+            Some("roots/list") => json!({"roots": [{"uri": "file:///a"}]}),
+            _ => {
+                json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "hm"}})
+            }
+        };
+        let responses = requests.iter().map(|(key, request)| (key.clone(), reply(request)));
+        let retry = json!({"name": "up_ask_all", "requestState": asked["requestState"],
+            "inputResponses": responses.collect::<Value>()});
+        let ended = call(&peer, retry).await.unwrap();
+        assert_eq!(ended["content"][0]["text"], "Ada, hm, 1 roots", "{way:?}: {ended}");
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_has_one_time_limit_however_often_its_client_comes_back() {
+    // A process of its own, so that its clock is left alone.
+    let house = House::new(Way::Stdio, RevisionSet::LEGACY).await;
+    let peer = modern(&house).await;
+    let asked = call(&peer, json!({"name": "up_ask"})).await.unwrap();
+    // In small steps, so that connections are kept alive meanwhile.
+    let later = async |minutes: u64| {
+        for _ in 0..minutes * 12 {
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(5)).await;
+            tokio::time::resume();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let come_back = async |state: &Value, responses: Value| {
+        let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": responses});
+        call(&peer, retry).await
+    };
+    later(6).await;
+    let again = come_back(&asked["requestState"], json!({})).await.unwrap();
+    assert_eq!(again["resultType"], "input_required", "{again}");
+    later(5).await;
+    let answers = json!({"elicitation-1": answer("Ada")});
+    assert_eq!(code(come_back(&again["requestState"], answers).await), -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -80,6 +80,7 @@ pub(crate) async fn extension(house: &House, upstream: Era, cell: &str) {
     let failed = becomes(&peer, &start(&peer, "up_long_fail").await, "completed", cell).await;
     assert_eq!(failed["result"]["isError"], true, "{cell}: {failed}");
     asks_a_follower(&peer, cell).await;
+    asks_a_follower_twice(&peer, cell).await;
     let waiting = start(&peer, "up_long_wait").await;
     for _ in 0..2 {
         let ack = call(&peer, "tasks/cancel", json!({"taskId": waiting})).await.unwrap();
@@ -113,6 +114,43 @@ async fn asks_a_follower(peer: &Peer, cell: &str) {
     }
     let ended = becomes(peer, &id, "completed", cell).await;
     assert_eq!(ended["result"]["content"][0]["text"], "Hello, Ada!", "{cell}: {ended}");
+}
+
+/// Two questions at once, answered one after the other.
+async fn asks_a_follower_twice(peer: &Peer, cell: &str) {
+    let id = start(peer, "up_long_ask_both").await;
+    let mut asks = becomes(peer, &id, "input_required", cell).await;
+    for _ in 0..200 {
+        if asks["inputRequests"].as_object().is_some_and(|requests| requests.len() == 2) {
+            break;
+        }
+        // The second may be a moment later.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        asks = get(peer, &id).await;
+    }
+    let open = asks["inputRequests"].as_object().cloned().unwrap_or_default();
+    assert_eq!(open.len(), 2, "{cell}: {asks}");
+    let update = async |key: &String| {
+        let name = &open[key]["params"]["message"];
+        let responses = json!({key: {"action": "accept", "content": {"name": name}}});
+        let params = json!({"taskId": id, "inputResponses": responses});
+        call(peer, "tasks/update", params).await.unwrap();
+    };
+    let (first, second) = (open.keys().next().unwrap(), open.keys().last().unwrap());
+    update(first).await;
+    let mut rest = Value::Null;
+    for _ in 0..200 {
+        rest = get(peer, &id).await;
+        if rest["inputRequests"].get(first).is_none() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(rest["status"], "input_required", "{cell}: {rest}");
+    assert_eq!(rest["inputRequests"], json!({second: open[second]}), "{cell}: {rest}");
+    update(second).await;
+    let ended = becomes(peer, &id, "completed", cell).await;
+    assert_eq!(ended["result"]["content"][0]["text"], "First? and Second?", "{cell}: {ended}");
 }
 
 async fn tells_a_listener(peer: &Peer, client: &Client1, cell: &str) {

@@ -1,5 +1,7 @@
 //! Tasks as the core of 2025-11-25 has them: asked for by the client, followed by `tasks/result`.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use lyceum_http::{Context, Outcome};
@@ -68,9 +70,10 @@ fn list(
     })))
 }
 
-/// Waits for the ending, and meanwhile puts to the client what the task asks.
+/// Waits for the ending, and meanwhile puts to the client what the task asks, all of it at once.
 async fn result(task: &Task, cx: &Context) -> Result<Outcome, RpcError> {
     let mut changed = task.watch();
+    let mut open = Vec::new();
     loop {
         match task.ending() {
             Some(Ending::Result { result, .. }) => return Ok(Outcome::json(result)),
@@ -78,12 +81,16 @@ async fn result(task: &Task, cx: &Context) -> Result<Outcome, RpcError> {
             Some(Ending::Cancelled) => return Err(RpcError::internal("The task was cancelled")),
             None => {}
         }
-        if let Some(claim) = task.claim() {
-            put(claim, task, cx).await;
-            continue;
+        while let Some(claim) = task.claim() {
+            open.push(Box::pin(put(claim, task, cx)));
         }
-        // The task outlives its watchers, so this cannot fail.
-        let _ = changed.changed().await;
+        let mut change = pin!(changed.changed());
+        poll_fn(|cx| {
+            open.retain_mut(|put| put.as_mut().poll(cx).is_pending());
+            // Every answer is a change. The task outlives its watchers, so this cannot fail.
+            change.as_mut().poll(cx).map(drop)
+        })
+        .await;
     }
 }
 

@@ -1,5 +1,10 @@
 //! Questions to the client: server requests in the legacy era, further rounds in the modern one.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
 use lyceum_http::Purpose;
 use lyceum_server::{
     Ask, Call, Elicited, NoArguments, Sampling, Schema, Server, ToolError, prompt, resource, tool,
@@ -104,6 +109,23 @@ async fn a_legacy_client_is_asked_and_waited_for() {
             insta::assert_snapshot!(talk.asked().join("\n"), @r#"elicitation/create {"message":"What is your name?","requestedSchema":{"properties":{"name":{"type":"string"}},"required":["name"],"type":"object"}}"#);
         }
     }
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_asked_everything_at_once() {
+    let talk = Talk::new(&server(), Revision::V2025_11_25).can(all());
+    talk.outlet.patient.store(true, Ordering::Relaxed);
+    let unanswered = talk.ask("tools/call", json!({ "name": "three" }));
+    assert!(poll_once(unanswered).await.is_pending());
+    let methods: Vec<_> =
+        talk.asked().iter().map(|asked| asked.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(methods, ["elicitation/create", "sampling/createMessage", "roots/list"]);
+}
+
+/// Lets a call go on as far as it can without an answer.
+async fn poll_once<T>(call: impl Future<Output = T>) -> Poll<T> {
+    let mut call = pin!(call);
+    poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await
 }
 
 #[tokio::test]

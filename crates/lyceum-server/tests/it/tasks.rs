@@ -241,6 +241,7 @@ async fn a_question_outlives_the_client_that_left_it_open() {
     talk.outlet.patient.store(true, Ordering::Relaxed);
     let leaving = talk.ask("tasks/result", id.clone());
     assert!(tokio::time::timeout(Duration::from_secs(1), leaving).await.is_err());
+    assert_eq!(talk.asked().len(), 2, "both questions at once: {:?}", talk.asked());
     let talk = talk.answers([accept("1"), accept("2"), accept("3")]);
     let result = talk.ask("tasks/result", id).await;
     assert_eq!(result["content"][0]["text"], "1 2 3");
