@@ -91,7 +91,11 @@ impl Relay<'_> {
                 Ok(Outcome::json(result::input_required(&requests, &state, self.info())))
             }
             ClientError::Rpc(error) => {
-                Err(error::passed_back(error, &request.method, cx.era(), era, uris))
+                let resource = match &self.subject {
+                    Subject::Resource(_, uri) => Some(uri.as_str()),
+                    _ => None,
+                };
+                Err(error::passed_back(error, &request.method, resource, cx.era(), era, uris))
             }
             ClientError::Silent(limit) => self.failed(
                 format!("{} did not answer within {limit:?}", upstream.name),

@@ -14,13 +14,13 @@ use lyceum_http::client::ClientError;
 use lyceum_http::{Context, random};
 use lyceum_wire::{ClientCapabilities, Object, RpcError};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::line::{Ask, Line};
 use super::{asking, caller};
 use crate::upstream::{Connection, Holding};
 
-/// How long a client may take to answer.
+/// How long a call may wait for its client, from its first question on and in all its rounds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// How long to wait for a further question before the client is asked.
 const GATHER: Duration = Duration::from_millis(20);
@@ -54,6 +54,8 @@ pub(crate) struct HeldCall {
     connection: Arc<Connection>,
     /// While it waits, or has waited, for its client.
     holding: Option<Holding>,
+    /// When it has waited long enough, once it has waited at all.
+    deadline: Option<Instant>,
 }
 
 enum Running {
@@ -76,7 +78,7 @@ pub(crate) enum Step {
 impl HeldCall {
     pub(crate) fn new(calling: Calling, line: Arc<Line>, connection: Arc<Connection>) -> HeldCall {
         let (running, open) = (Running::Inline(calling), Vec::new());
-        HeldCall { running, open, n_asked: 0, line, connection, holding: None }
+        HeldCall { running, open, n_asked: 0, line, connection, holding: None, deadline: None }
     }
 
     /// Numbers its questions from here on, so that no key is used twice where several calls ask on
@@ -205,9 +207,15 @@ impl Held {
             return Err(RpcError::internal(problem));
         }
         call.detach();
+        let deadline = *call.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+        if deadline <= Instant::now() {
+            return Err(RpcError::internal(
+                "the call has waited too long for its client's answers",
+            ));
+        }
         let id = u128::from_be_bytes(random());
         let this = Arc::downgrade(self);
-        let timer = tokio::spawn(forget(this, id)).abort_handle();
+        let timer = tokio::spawn(forget(this, id, deadline)).abort_handle();
         held.insert(id, Waiting { call, caller, timer });
         Ok(id)
     }
@@ -224,8 +232,8 @@ impl Held {
     }
 }
 
-async fn forget(held: Weak<Held>, id: u128) {
-    tokio::time::sleep(PATIENCE).await;
+async fn forget(held: Weak<Held>, id: u128, deadline: Instant) {
+    sleep_until(deadline).await;
     if let Some(held) = held.upgrade() {
         let forgotten = held.lock().remove(&id);
         drop(forgotten);

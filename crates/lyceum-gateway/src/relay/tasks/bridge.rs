@@ -139,7 +139,7 @@ impl Bridge<'_> {
             Err(ClientError::Rpc(error)) => {
                 let uris = self.task.upstream.uris();
                 let (client, upstream) = (self.cx.era(), self.connection.era);
-                let error = error::passed_back(error, "tools/call", client, upstream, uris);
+                let error = error::passed_back(error, "tools/call", None, client, upstream, uris);
                 Ok(Detail::Error(error))
             }
             Err(error) => Err(error),
