@@ -127,6 +127,10 @@ pub(crate) fn server() -> Server {
             cx.server().resource_updated("fixture://watched");
             Ok("touched")
         }))
+        .tool(tool("change", "Changes any resource.", |cx: Call, args: Text| async move {
+            cx.server().resource_updated(&args.text);
+            Ok(args.text)
+        }))
         .tool(tool("grow", "Adds a tool.", |cx: Call, _: NoArguments| async move {
             cx.server().add_tool(tool("grown", "New.", |_: Call, _: NoArguments| async { Ok("") }));
             Ok("grown")

@@ -24,6 +24,7 @@ mod mirror;
 mod oauth;
 mod own;
 mod processes;
+mod raw;
 mod reload;
 mod renewal;
 mod shelves;

@@ -3,22 +3,24 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lyceum_gateway::{EraChoice, Share, Target, UpstreamConfig};
 use lyceum_http::{Endpoint, Limits, ServeOptions, Site, serve};
 use lyceum_testkit::{Connection, Request, Server as Running};
 use lyceum_wire::RevisionSet;
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::census::{children, open_files, resident_kb};
 use crate::house::{House, Way, fixture_upstream, own_server, upstream_program};
+use crate::raw::{Client, REVISIONS};
 
 const CLIENTS: usize = 256;
 /// A million where the code is optimized; a taste of it where it is not.
 const CALLS: usize = if cfg!(debug_assertions) { 10_240 } else { 1_000_000 };
-const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 /// Every client uses every upstream; each upstream has one connection for all of them.
 const UPSTREAMS: [(&str, Way, RevisionSet); 5] = [
     ("lh", Way::Http, RevisionSet::LEGACY),
@@ -27,66 +29,6 @@ const UPSTREAMS: [(&str, Way, RevisionSet); 5] = [
     ("ls", Way::Stdio, RevisionSet::LEGACY),
     ("ms", Way::Stdio, RevisionSet::MODERN),
 ];
-
-/// A raw client whose ids and tokens are everybody's ids and tokens.
-struct Client {
-    calls: Connection,
-    revision: &'static str,
-    session: Option<String>,
-}
-
-impl Client {
-    async fn open(address: SocketAddr, revision: &'static str) -> Client {
-        let mut calls = Connection::open(address).await;
-        let mut session = None;
-        if revision != "2026-07-28" {
-            let params = json!({"protocolVersion": revision, "capabilities": {},
-                "clientInfo": {"name": "many", "version": "1"}});
-            let response = calls.call(&Request::legacy("/mcp", 0, "initialize", params)).await;
-            session = response.head.get("mcp-session-id").map(str::to_owned);
-        }
-        Client { calls, revision, session }
-    }
-
-    /// Calls a tool and checks that everything that comes back is for this call. Returns how many
-    /// messages came.
-    async fn call(&mut self, tool: &str, id: usize, nonce: &str) -> usize {
-        let meta = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"});
-        let params = json!({"name": tool, "arguments": {"text": nonce}, "_meta": meta});
-        let request = match &self.session {
-            None => Request::modern("/mcp", id, "tools/call", params),
-            Some(session) => Request::legacy("/mcp", id, "tools/call", params)
-                .header("mcp-session-id", session)
-                .header("mcp-protocol-version", self.revision),
-        };
-        let response = self.calls.call(&request).await;
-        let is_stream =
-            response.head.get("content-type").is_some_and(|kind| kind.starts_with("text/event"));
-        let messages: Vec<Value> = match is_stream {
-            true => {
-                let events = response.events();
-                events
-                    .iter()
-                    .filter(|event| !event.data.is_empty())
-                    .map(|event| event.json())
-                    .collect()
-            }
-            false => vec![response.json()],
-        };
-        let (result, ahead) = messages.split_last().expect("an answer");
-        assert_eq!(result["id"], id, "{result}");
-        assert_eq!(result["result"]["content"][0]["text"], nonce, "{result}");
-        for told in ahead {
-            let params = &told["params"];
-            let (said, token) = (&params["message"], &params["progressToken"]);
-            let is_progress =
-                told["method"] == "notifications/progress" && said == nonce && token == 1;
-            let is_log = told["method"] == "notifications/message" && params["data"] == nonce;
-            assert!(is_progress || is_log, "not for {nonce}: {told}");
-        }
-        messages.len()
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_nothing_crosses_over_shared_connections() {
@@ -99,31 +41,82 @@ async fn release_nothing_crosses_over_shared_connections() {
     }
     let house = House::with(configs, None).await;
     let address = house.front.address();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let subscribers = subscribers(address, &is_over);
     let clients: Vec<_> = (0..CLIENTS).map(|number| tokio::spawn(run(address, number))).collect();
-    let mut told = 0;
+    let mut n_calls = 0;
     for client in clients {
-        told += client.await.unwrap();
+        n_calls += client.await.unwrap();
     }
-    // Every call is one answer, and progress of `tell` always finds its call.
-    assert!(told >= CALLS, "{told} messages for {CALLS} calls");
+    assert_eq!(n_calls, CALLS);
+    is_over.store(true, Ordering::Relaxed);
+    for subscriber in subscribers {
+        subscriber.await.unwrap();
+    }
     house.gateway.close().await;
 }
 
+/// Makes one client's share of the calls; returns how many that is.
 async fn run(address: SocketAddr, number: usize) -> usize {
     let mut client = Client::open(address, REVISIONS[number % REVISIONS.len()]).await;
-    let mut told = 0;
-    for id in 0..CALLS / CLIENTS {
+    let n_calls = CALLS / CLIENTS + usize::from(number < CALLS % CLIENTS);
+    for id in 0..n_calls {
         let (upstream, ..) = UPSTREAMS[(number / REVISIONS.len() + id) % UPSTREAMS.len()];
         let nonce = format!("client-{number}-call-{id}");
-        let tool = if id % 16 == 7 { "tell" } else { "echo" };
-        told += client.call(&format!("{upstream}_{tool}"), id, &nonce).await;
+        let tells = id % 16 == 7;
+        let tool = if tells { "tell" } else { "echo" };
+        let n_progress = client.call(&format!("{upstream}_{tool}"), id, &nonce).await;
+        assert_eq!(n_progress, usize::from(tells), "progress of {nonce}");
     }
-    told
+    n_calls
+}
+
+/// Clients of every revision that each subscribe to another resource of every upstream.
+fn subscribers(address: SocketAddr, is_over: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
+    let all = UPSTREAMS.iter().flat_map(|(upstream, ..)| {
+        REVISIONS.iter().enumerate().map(move |(number, revision)| (*upstream, number, *revision))
+    });
+    all.map(|(upstream, number, revision)| {
+        tokio::spawn(follow(address, upstream, number, revision, Arc::clone(is_over)))
+    })
+    .collect()
+}
+
+/// Changes a resource again and again, and hears of this one and of no other.
+async fn follow(
+    address: SocketAddr,
+    upstream: &'static str,
+    number: usize,
+    revision: &'static str,
+    is_over: Arc<AtomicBool>,
+) {
+    let own = format!("fixture://item/{number}");
+    let client = Client::open(address, revision).await;
+    let mut subscription = client.subscribe(address, &format!("{upstream}+{own}")).await;
+    let mut changing = Client::open(address, "2026-07-28").await;
+    for round in 0.. {
+        if round >= 3 && is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut is_heard = false;
+        // The upstream may have been told of the subscription only after the first change.
+        for _ in 0..60 {
+            changing.call(&format!("{upstream}_change"), round, &own).await;
+            is_heard = timeout(Duration::from_secs(1), subscription.hear()).await.is_ok();
+            if is_heard {
+                break;
+            }
+        }
+        assert!(is_heard, "{revision} of {upstream} heard nothing in round {round}");
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// How many clients hang up while a process of their own runs, and how many at once.
 const HANG_UPS: usize = if cfg!(debug_assertions) { 192 } else { 10_000 };
 const AT_ONCE: usize = 16;
+/// How many of them there are before memory is looked at for the first time.
+const WARM_UP: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_clients_that_hang_up_leave_no_process_behind() {
@@ -136,9 +129,9 @@ async fn release_clients_that_hang_up_leave_no_process_behind() {
     // One process lists for everybody; it is there before and after.
     let (processes, files) = (children(), open_files());
     assert_eq!((processes, n_started()), (1, 1));
-    batches(HANG_UPS / 8, |number| hang_up(address, number)).await;
+    batches(WARM_UP, |number| hang_up(address, number)).await;
     let memory = resident_kb();
-    batches(HANG_UPS - HANG_UPS / 8, |number| hang_up(address, number)).await;
+    batches(HANG_UPS - WARM_UP, |number| hang_up(address, number)).await;
     assert!(n_started() > HANG_UPS, "{} processes for {HANG_UPS} clients", n_started());
     // Those who are gone before anything was done for them.
     batches(HANG_UPS / 8, |number| leave_early(address, number)).await;
