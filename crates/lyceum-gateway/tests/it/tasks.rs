@@ -136,7 +136,7 @@ async fn asks_a_follower_twice(peer: &Peer, cell: &str) {
         let params = json!({"taskId": id, "inputResponses": responses});
         call(peer, "tasks/update", params).await.unwrap();
     };
-    let (first, second) = (open.keys().next().unwrap(), open.keys().last().unwrap());
+    let (first, second) = (open.keys().next().unwrap(), open.keys().next_back().unwrap());
     update(first).await;
     let mut rest = Value::Null;
     for _ in 0..200 {
