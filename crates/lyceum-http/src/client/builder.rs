@@ -10,6 +10,7 @@ use http::{Request, Response, Uri};
 use http_body::Body;
 use lyceum_wire::{Object, RevisionSet, Writer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tower_service::Service;
 
 use super::connect::{self, Transport};
@@ -179,6 +180,7 @@ impl ClientBuilder {
             exchange,
             url,
             standing_stream: self.standing_stream,
+            n_gaps: watch::Sender::new(0),
             core: Arc::new(self.core()?),
         };
         Ok(Client { remote: Arc::new(remote), transport })

@@ -11,6 +11,7 @@ mod standing;
 mod stdio;
 mod streamable;
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -175,6 +176,16 @@ impl Legacy {
         let mut renewed = self.n_renewed.subscribe();
         // The sender is ours, so this cannot fail.
         renewed.wait_for(|renewed| *renewed > n).await.map_or(n, |renewed| *renewed)
+    }
+
+    /// Waits until news may have been missed more than `n` times; says how often.
+    pub(crate) async fn missed(&self, n: u64) -> u64 {
+        let Ok(session) = self.session() else { return pending().await };
+        // All sessions of this server share it.
+        let Session::Streamable(session) = &*session else { return pending().await };
+        let mut gaps = session.link.remote.n_gaps.subscribe();
+        let missed = gaps.wait_for(|gaps| *gaps > n).await;
+        missed.map_or(n, |gaps| *gaps)
     }
 
     /// Opens the session in use again if it is no more.

@@ -224,6 +224,16 @@ impl Peer {
         }
     }
 
+    /// Waits until the stream on which a legacy server says what changed was interrupted more than `n`
+    /// times without a way to tell what was missed, and says how often it was. Modern servers are
+    /// [listened](Self::listen) to instead.
+    pub async fn missed(&self, n: u64) -> u64 {
+        match &self.0.wire {
+            Wire::Modern(_) => std::future::pending().await,
+            Wire::Legacy(legacy) => legacy.missed(n).await,
+        }
+    }
+
     /// Ends the session of a legacy server, or the connection over lines; otherwise there is nothing
     /// to end. Calls of other clones fail from then on. A peer that is merely dropped leaves its
     /// session to expire.

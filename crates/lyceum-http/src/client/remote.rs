@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Uri};
+use tokio::sync::watch;
 
 use super::core::Core;
 use super::exchange::Exchange;
@@ -20,4 +21,7 @@ pub(crate) struct Remote {
     pub(crate) exchange: Exchange,
     /// Whether legacy sessions keep a GET stream open.
     pub(crate) standing_stream: bool,
+    /// How often news may have been missed, because a standing stream could not say where it had been
+    /// interrupted.
+    pub(crate) n_gaps: watch::Sender<u64>,
 }

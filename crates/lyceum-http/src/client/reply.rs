@@ -12,11 +12,11 @@ use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use lyceum_wire::RpcError;
+use lyceum_wire::{Id, RpcError};
 
 use super::error::{BoxError, ClientError, RefusedStatus};
 use super::limits::Limits;
-use super::response::error_in;
+use super::response::{error_in, id_in};
 use super::stream::Messages;
 
 /// How much of a refusal is read.
@@ -78,6 +78,28 @@ pub(crate) struct Refused {
     pub(crate) status: RefusedStatus,
     /// The JSON-RPC error in the body, whatever its id.
     pub(crate) error: Option<RpcError>,
+    /// That id, as it was sent.
+    pub(crate) id: Option<Bytes>,
+}
+
+impl Refused {
+    /// Whether request `id`, if it was one, was turned away because of its session before anybody
+    /// looked at what it asks for. 404 is how the protocol says so. Some servers answer 400 with an
+    /// error that speaks of the session; but an error that is the answer to the request may come
+    /// from its execution.
+    pub(crate) fn is_about_session(&self, id: Option<&Id>) -> bool {
+        let is_answer = || match (id, &self.id) {
+            (Some(ours), Some(theirs)) => ours.as_bytes() == &**theirs,
+            _ => false,
+        };
+        match self.status.status {
+            StatusCode::NOT_FOUND => true,
+            StatusCode::BAD_REQUEST => self.error.as_ref().is_some_and(|error| {
+                error.message.to_ascii_lowercase().contains("session") && !is_answer()
+            }),
+            _ => false,
+        }
+    }
 }
 
 impl From<Refused> for ClientError {
@@ -229,6 +251,7 @@ where
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Refused {
         error: error_in(&body),
+        id: id_in(&body),
         status: RefusedStatus {
             status,
             challenge: text(header::WWW_AUTHENTICATE),

@@ -41,6 +41,17 @@ pub(crate) fn raw_error_in(body: &Bytes) -> Option<Bytes> {
     error_object(body).map(|error| body.slice_ref(error.as_bytes()))
 }
 
+/// The id of a JSON-RPC message, as it was sent.
+pub(crate) fn id_in(body: &Bytes) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let answer: Answer<'_> = serde_json::from_slice(body).ok()?;
+    Some(body.slice_ref(answer.id.get().as_bytes()))
+}
+
 fn error_object(body: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]
     struct Refusal<'a> {

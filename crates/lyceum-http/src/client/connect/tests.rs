@@ -98,7 +98,7 @@ fn only_old_looking_refusals_lead_to_http_sse() {
         (500, None, false),
     ] {
         let error = error.map(|code| RpcError::new(ErrorCode(code), "no"));
-        let refused = NoSession::Refused(Refused { status: refusal(code), error });
+        let refused = NoSession::Refused(Refused { status: refusal(code), error, id: None });
         assert_eq!(may_be_older(&refused), expected, "{refused:?}");
     }
 }

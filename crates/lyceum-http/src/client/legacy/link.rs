@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{StatusCode, Uri};
-use lyceum_wire::Revision;
+use lyceum_wire::{Id, Revision};
 
 use crate::client::endpoint;
 use crate::client::error::ClientError;
@@ -95,9 +95,9 @@ impl Link {
         self.remote.exchange.get_events(&self.url, headers).await
     }
 
-    /// Whether a refusal means that the session is no more.
-    pub(crate) fn is_gone(&self, refused: &Refused) -> bool {
-        self.has_session() && refused.status.status == StatusCode::NOT_FOUND
+    /// Whether a refusal, of request `id` if it was one, means that the session is no more.
+    pub(crate) fn is_gone(&self, refused: &Refused, id: Option<&Id>) -> bool {
+        self.has_session() && refused.is_about_session(id)
     }
 
     /// Ends the session, if the server lets clients do that.

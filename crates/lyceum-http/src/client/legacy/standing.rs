@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::link::Link;
@@ -9,12 +10,13 @@ use super::position::Position;
 use crate::client::error::ClientError;
 use crate::client::life::{End, Life};
 use crate::client::pending::Pending;
-use crate::client::reply::Content;
+use crate::client::reply::{Content, Refused};
 use crate::client::stream::Messages;
 use crate::client::traffic::Traffic;
 
 /// Listens as long as the server lets us; comes back after interruptions. `opened` hears of the
-/// server's first answer, and `life` ends when it cannot be reached again and again.
+/// server's first answer, and `life` ends when it cannot be reached again and again, or has forgotten
+/// the session.
 pub(crate) async fn listen(
     link: Arc<Link>,
     mut traffic: Traffic,
@@ -25,6 +27,7 @@ pub(crate) async fn listen(
     let mut opened = Some(opened);
     let mut n_failures = 0;
     let mut position = Position::default();
+    let mut has_stood = false;
     loop {
         let reply = link.get(position.last_event_id()).await;
         // Nobody may be waiting any more.
@@ -32,16 +35,22 @@ pub(crate) async fn listen(
         match reply.map(|reply| reply.content) {
             Ok(Content::Events(messages)) => {
                 n_failures = 0;
+                if has_stood && position.last_event_id().is_none() {
+                    link.remote.n_gaps.send_modify(|n| *n += 1);
+                }
+                has_stood = true;
                 let ended = follow(*messages, &mut traffic, &pending, &mut position).await;
                 if let Err(error) = ended {
                     tracing::warn!(%error, "gave up the session's stream");
                     return;
                 }
             }
-            Ok(Content::Refused(refused)) if refused.status.status.is_client_error() => {
-                // 405 is how a server says that it has nothing to say unasked.
+            Ok(Content::Refused(refused)) if has_none(&refused, has_stood) => {
                 tracing::debug!(status = %refused.status, "the server keeps no stream open");
                 return;
+            }
+            Ok(Content::Refused(refused)) if link.is_gone(&refused, None) => {
+                return life.end(End::Failed("the server has forgotten the session".into()));
             }
             Ok(Content::Nothing | Content::Json(_)) => return,
             Ok(Content::Refused(_)) | Err(_) => n_failures += 1,
@@ -51,6 +60,13 @@ pub(crate) async fn listen(
         }
         position.wait().await;
     }
+}
+
+/// Whether a refusal means that there is no such stream. 405 is how a server says that it has nothing
+/// to say unasked, and others say it otherwise; but not where the stream has been before.
+fn has_none(refused: &Refused, has_stood: bool) -> bool {
+    let status = refused.status.status;
+    status == StatusCode::METHOD_NOT_ALLOWED || (status.is_client_error() && !has_stood)
 }
 
 async fn follow(

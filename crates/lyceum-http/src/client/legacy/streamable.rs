@@ -166,7 +166,9 @@ impl Streamable {
                 // Boxed, so that calls with a plain answer do not pay for its size.
                 Ok(Box::pin(self.follow(call, id, *messages)).await?)
             }
-            Content::Refused(refused) if self.link.is_gone(&refused) => Err(Failure::Gone),
+            Content::Refused(refused) if self.link.is_gone(&refused, Some(id)) => {
+                Err(Failure::Gone)
+            }
             Content::Refused(refused) => Err(Failure::Failed(refused.into())),
             Content::Nothing => {
                 Err(ClientError::protocol("it accepted a request and did not answer it").into())

@@ -9,7 +9,7 @@ use lyceum_wire::{Era, Revision, RevisionSet, RpcError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::script::{Scene, Script, Then, error, events, handshake, legacy, result, status};
+use super::script::{Scene, Script, Then, error, events, handshake, json, legacy, result, status};
 use super::{Echo, client, connect, connect_quietly, limits};
 
 const POST: &str = "content-type: application/json\naccept: application/json, text/event-stream\n";
@@ -240,6 +240,78 @@ async fn a_forgotten_session_is_opened_again_once() {
     let ended = server.call("tools/call", params).await;
     assert!(matches!(ended, Err(ClientError::Protocol(_))), "{ended:?}");
     assert_eq!(script.requests().len(), 11);
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_with_400_is_opened_again_unless_the_call_was_answered() {
+    let about_session = r#"{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#;
+    for id in ["null", "\"server-error\""] {
+        let refusal = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{about_session}}}"#);
+        let script = Script::play(legacy("2025-11-25")).await;
+        script.add([
+            json("tools/call", 400, &refusal),
+            handshake("s2", "2025-11-25"),
+            status("notifications/initialized", 202),
+            result("tools/call", r#"{"ok":1}"#),
+        ]);
+        let done = connect_quietly(&script).await.call("tools/call", r#"{"name":"a"}"#).await;
+        assert_eq!(done.unwrap(), r#"{"ok":1}"#, "{id}");
+    }
+    // These may come from the tool, or have nothing to do with the session.
+    let other = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}"#;
+    for refusal in [error("tools/call", 400, about_session), json("tools/call", 400, other)] {
+        let script = Script::play(legacy("2025-11-25")).await;
+        script.add([refusal]);
+        let ended = connect_quietly(&script).await.call("tools/call", r#"{"name":"a"}"#).await;
+        assert_eq!(ended.unwrap_err().rpc().unwrap().code.0, -32000);
+        assert_eq!(script.requests().len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_no_more_when_its_stream_is_not_found_again() {
+    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#;
+    for refusal in [status("GET", 404), json("GET", 400, refusal)] {
+        let script = Script::play(legacy("2025-11-25")).await;
+        script.add([events("GET", "retry: 1\n\n", Then::Close), refusal]);
+        let server = connect(&script).await;
+        tokio::time::timeout(Duration::from_secs(10), server.closed()).await.unwrap();
+        assert_eq!(server.fault().as_deref(), Some("the server has forgotten the session"));
+        script.add([
+            handshake("s2", "2025-11-25"),
+            status("notifications/initialized", 202),
+            status("GET", 404),
+        ]);
+        server.reopen().await.unwrap();
+        assert_eq!(server.renewed(0).await, 1);
+        // A server may have no such stream at all.
+        script.wait_for_request("GET /mcp HTTP/1.1\nhost: HOST\nmcp-session-id: s2").await;
+        assert!(!server.is_closed());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_resumed_may_have_missed_something() {
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([
+        events("GET", "retry: 1\nid: 1\ndata:\n\n", Then::Close),
+        events("GET", "id: 2\ndata:\n\n", Then::Close),
+        status("GET", 405),
+    ]);
+    let server = connect(&script).await;
+    script.wait_for_request("last-event-id: 2").await;
+    let missed = tokio::time::timeout(Duration::from_millis(50), server.missed(0)).await;
+    assert!(missed.is_err(), "the server was told what came last");
+
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([
+        events("GET", "retry: 1\n\n", Then::Close),
+        status("GET", 409),
+        events("GET", "", Then::Stay),
+    ]);
+    let server = connect(&script).await;
+    let missed = tokio::time::timeout(Duration::from_secs(10), server.missed(0)).await;
+    assert_eq!(missed, Ok(1));
 }
 
 #[tokio::test]
