@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lyceum_wire::Era;
+
 use crate::glob::Filter;
 use crate::oauth::OAuthConfig;
 
@@ -70,6 +72,15 @@ pub enum EraChoice {
     Legacy,
     /// Only 2026-07-28.
     Modern,
+}
+
+impl From<Era> for EraChoice {
+    fn from(era: Era) -> EraChoice {
+        match era {
+            Era::Legacy => EraChoice::Legacy,
+            Era::Modern => EraChoice::Modern,
+        }
+    }
 }
 
 /// Who shares a connection to an upstream.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lyceum_http::client::{ClientError, Peer};
-use lyceum_wire::{Era, Object};
+use lyceum_wire::{Era, ErrorCode, Object};
 
 /// Items of one kind an upstream may list.
 const MAX_ITEMS: usize = 10_000;
@@ -93,7 +93,7 @@ impl Listing {
         lists.iter().all(|list| list.is_empty())
     }
 
-    /// Fetches one part anew. What cannot be listed is not offered; why, the caller is told.
+    /// Fetches one part anew. What cannot be listed stays as it was; why, the caller is told.
     pub(crate) async fn fetch(
         &mut self,
         kind: Kind,
@@ -101,31 +101,26 @@ impl Listing {
         offers: Offers,
     ) -> Result<(), ClientError> {
         match kind {
-            Kind::Tools => {
-                self.tools.clear();
-                if offers.tools {
-                    let tools = peer.list_tools().await?;
-                    let tools =
-                        tools.into_iter().map(|tool| Item { key: tool.name, raw: tool.raw });
-                    self.tools = bounded(tools);
-                }
+            Kind::Tools if offers.tools => {
+                let tools = peer.list_tools().await?;
+                let tools = tools.into_iter().map(|tool| Item { key: tool.name, raw: tool.raw });
+                self.tools = bounded(tools);
             }
+            Kind::Resources if offers.resources => {
+                self.resources = items(peer.list_resources().await?, "uri");
+                // Many servers have resources and have never heard of templates.
+                let templates = peer.list_resource_templates().await.or_else(unknown)?;
+                self.templates = items(templates, "uriTemplate");
+            }
+            Kind::Prompts if offers.prompts => {
+                self.prompts = items(peer.list_prompts().await?, "name");
+            }
+            Kind::Tools => self.tools.clear(),
             Kind::Resources => {
                 self.resources.clear();
                 self.templates.clear();
-                if offers.resources {
-                    self.resources = items(peer.list_resources().await?, "uri");
-                    // Many servers have resources and have never heard of templates.
-                    let templates = peer.list_resource_templates().await.or_else(unknown)?;
-                    self.templates = items(templates, "uriTemplate");
-                }
             }
-            Kind::Prompts => {
-                self.prompts.clear();
-                if offers.prompts {
-                    self.prompts = items(peer.list_prompts().await?, "name");
-                }
-            }
+            Kind::Prompts => self.prompts.clear(),
         }
         Ok(())
     }
@@ -142,7 +137,7 @@ fn inner<'a>(raw: &'a [u8], path: &[&str]) -> Option<&'a str> {
 
 fn unknown(error: ClientError) -> Result<Vec<Bytes>, ClientError> {
     match error {
-        ClientError::Rpc(_) => Ok(Vec::new()),
+        ClientError::Rpc(error) if error.code == ErrorCode::METHOD_NOT_FOUND => Ok(Vec::new()),
         error => Err(error),
     }
 }

@@ -9,8 +9,12 @@ mod connection;
 mod dial;
 mod health;
 mod kept;
+mod known;
 mod news;
+mod owed;
 mod own;
+mod refusal;
+mod retired;
 mod supervise;
 mod watched;
 mod watching;
@@ -25,7 +29,7 @@ use lyceum_wire::Era;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::config::{Share, Target, UpstreamConfig};
+use crate::config::{EraChoice, Share, Target, UpstreamConfig};
 use crate::listing::Listing;
 use crate::names::UriPrefix;
 use crate::oauth::OAuth;
@@ -34,8 +38,11 @@ pub(crate) use connection::{Connection, Holding};
 pub use dial::Setting;
 use dial::{DialError, Dialling};
 pub use health::{Health, Status};
+use known::KnownEra;
 use news::{News, UPDATED};
 use own::OwnConnections;
+use refusal::{Pace, Refusal};
+use retired::Retired;
 pub(crate) use supervise::{Audience, describe, supervise};
 pub(crate) use watched::{Watch, Watched};
 
@@ -54,12 +61,19 @@ pub(crate) struct Upstream {
     pub(crate) watched: Arc<Watched>,
     news: Arc<News>,
     own: OwnConnections,
-    authorization: Result<Option<OAuth>, String>,
+    retired: Retired,
+    /// None until everything it takes is there.
+    authorization: OnceLock<Option<OAuth>>,
+    known: KnownEra,
     breaker: Mutex<Breaker>,
     /// Somebody wants a connection that was closed for idleness.
     wanted: Notify,
     /// A call found the connection broken.
     suspected: Notify,
+    /// It does not take our credentials, which may be others by now.
+    turned_away: Notify,
+    /// How often that leads to another connection.
+    renewals: Mutex<Pace>,
     condition: Mutex<Condition>,
     /// Calls that got no answer, and calls that did. Kept, because finding a counter costs as much as
     /// reading a short request.
@@ -109,8 +123,6 @@ impl Upstream {
         let listing = before.map(Upstream::listing).unwrap_or_default();
         let watched = before.map(|before| Arc::clone(&before.watched)).unwrap_or_default();
         let own = OwnConnections::new(config.max_connections);
-        let authorization =
-            dial::authorization(&config, &setting).map_err(|error| error.to_string());
         Upstream {
             config,
             setting,
@@ -119,10 +131,14 @@ impl Upstream {
             watched,
             news: Arc::default(),
             own,
-            authorization,
+            retired: Retired::default(),
+            authorization: OnceLock::new(),
+            known: KnownEra::default(),
             breaker: Mutex::default(),
             wanted: Notify::new(),
             suspected: Notify::new(),
+            turned_away: Notify::new(),
+            renewals: Mutex::default(),
             condition: Mutex::new(Condition { last_error: None, since: health::now() }),
             calls: Default::default(),
         }
@@ -160,11 +176,28 @@ impl Upstream {
         capabilities: &[u8],
         updates: &Arc<News>,
     ) -> Result<Connection, DialError> {
-        let authorization =
-            self.authorization.as_ref().map_err(|why| DialError::OAuth(why.clone()))?;
+        let authorization = self.authorization()?;
         let (config, setting, news) = (&self.config, &*self.setting, &self.news);
-        let dialling = Dialling { config, setting, capabilities, news, updates };
-        dial::dial(dialling, authorization.as_ref()).await
+        let known = self.known.get().filter(|_| config.era == EraChoice::Auto);
+        let era = known.map_or(config.era, EraChoice::from);
+        let dialling = Dialling { config, setting, era, capabilities, news, updates };
+        let dialled = dial::dial(dialling, authorization).await;
+        match &dialled {
+            Ok(connection) if known.is_none() => self.known.learn(connection.era),
+            Err(error) if !error.is_unreached() => self.known.forget(),
+            _ => {}
+        }
+        dialled
+    }
+
+    /// The way to tokens, if it needs any. As long as a secret is missing, it is looked for each time.
+    fn authorization(&self) -> Result<Option<&OAuth>, DialError> {
+        if let Some(found) = self.authorization.get() {
+            return Ok(found.as_ref());
+        }
+        let found = dial::authorization(&self.config, &self.setting)
+            .map_err(|error| DialError::OAuth(error.to_string()))?;
+        Ok(self.authorization.get_or_init(|| found).as_ref())
     }
 
     /// A connection for a caller's next call, which must be made and learnt from.
@@ -265,9 +298,9 @@ impl Upstream {
     /// Learns from how a call ended.
     pub(crate) fn learn(&self, connection: &Arc<Connection>, ended: Result<(), &ClientError>) {
         match ended {
-            // Whoever refuses, is there.
-            Ok(()) | Err(ClientError::Rpc(_) | ClientError::Status(_)) => {
-                lock(&self.breaker).succeeded();
+            Ok(()) => lock(&self.breaker).succeeded(),
+            Err(error @ (ClientError::Rpc(_) | ClientError::Status(_))) => {
+                self.refused(connection, error);
             }
             Err(
                 error @ (ClientError::Unreachable(_)
@@ -292,6 +325,43 @@ impl Upstream {
             }
             Err(_) => {}
         }
+    }
+
+    fn refused(&self, connection: &Arc<Connection>, error: &ClientError) {
+        let refusal = Refusal::of(error);
+        if refusal == Some(Refusal::Unwell) {
+            return lock(&self.breaker).failed(Instant::now());
+        }
+        // Whoever refuses, is there.
+        lock(&self.breaker).succeeded();
+        self.doubt(connection, error);
+        // A session whose tools are forbidden is still a session; one without access is none.
+        let is_locked_out = matches!(error, ClientError::Status(refused) if refused.status == 401);
+        if is_locked_out {
+            self.own.forget(connection);
+        }
+    }
+
+    /// Has it looked into what an error may mean, if that is worth the effort.
+    fn doubt(&self, connection: &Connection, error: &ClientError) {
+        match Refusal::of(error) {
+            Some(Refusal::Credentials) if lock(&self.renewals).permit() => {
+                self.turned_away.notify_one();
+            }
+            Some(Refusal::Era) if connection.doubt() => self.suspected.notify_one(),
+            _ => {}
+        }
+    }
+
+    /// It does not speak what it did: whoever connects finds out anew.
+    async fn forget_era(&self) {
+        self.known.forget();
+        self.own.sweep(&self.config, true).await;
+    }
+
+    /// Lets the calls of a connection end that is no longer the shared one.
+    fn retire(&self, connection: Arc<Connection>) {
+        self.retired.add(connection, self.config.call_timeout);
     }
 
     /// Waits for another connection than one that is broken; `false` if none comes in time.
@@ -368,7 +438,9 @@ impl Upstream {
         if let Link::Up(connection) = link {
             connection.close().await;
         }
+        self.own.let_all_go();
         self.own.sweep(&self.config, true).await;
+        self.retired.sweep(true).await;
     }
 
     /// How it is doing.
@@ -412,9 +484,10 @@ impl Upstream {
         }
     }
 
-    /// Closes connections of sessions that are idle or old.
+    /// Closes connections of sessions that are idle or old, and those that were replaced.
     pub(crate) async fn sweep(&self) {
         self.own.sweep(&self.config, false).await;
+        self.retired.sweep(false).await;
     }
 
     fn set_link(&self, link: Link) {

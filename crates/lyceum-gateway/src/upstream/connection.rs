@@ -16,6 +16,9 @@ use crate::process::Handle;
 /// How long an upstream may take to be told a log level.
 const SET_LEVEL: Duration = Duration::from_secs(5);
 
+/// How often an upstream that refuses calls is looked at.
+const LOOK: Duration = Duration::from_secs(10);
+
 /// One open way to an upstream, and what is known about it.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -30,6 +33,8 @@ pub(crate) struct Connection {
     n_held: AtomicUsize,
     /// A call found it broken, and nobody has looked yet.
     is_suspect: AtomicBool,
+    /// When it was last doubted that it speaks the era it did.
+    doubted: Mutex<Option<Instant>>,
     /// When the last call ended. Calls end under its lock, so it is never behind `n_calls`.
     used: Mutex<Instant>,
     /// The most talkative level a legacy upstream was asked for.
@@ -60,6 +65,7 @@ impl Connection {
             n_calls: AtomicUsize::new(0),
             n_held: AtomicUsize::new(0),
             is_suspect: AtomicBool::new(false),
+            doubted: Mutex::new(None),
             used: Mutex::new(Instant::now()),
             level: tokio::sync::Mutex::new(None),
             child,
@@ -87,6 +93,17 @@ impl Connection {
     /// A call found it broken; whether it is the first to do so.
     pub(crate) fn suspect(&self) -> bool {
         !self.is_suspect.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether an answer that makes no sense is worth a look: not while one was had only just now, and
+    /// a process stays what it is.
+    pub(crate) fn doubt(&self) -> bool {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_worth_it = self.child.is_none() && doubted.is_none_or(|last| last.elapsed() >= LOOK);
+        if is_worth_it {
+            *doubted = Some(Instant::now());
+        }
+        is_worth_it
     }
 
     pub(crate) fn is_suspect(&self) -> bool {

@@ -60,6 +60,20 @@ pub(crate) enum DialError {
     Slow(Duration),
 }
 
+impl DialError {
+    /// Whether nobody was there to speak any era.
+    pub(crate) fn is_unreached(&self) -> bool {
+        let unreached = |error: &ClientError| {
+            matches!(error, ClientError::Unreachable(_) | ClientError::Credentials(_))
+        };
+        match self {
+            DialError::Credentials(_) | DialError::OAuth(_) | DialError::Spawn(_) => true,
+            DialError::Client(error) => unreached(error),
+            DialError::Child(..) | DialError::Slow(_) => false,
+        }
+    }
+}
+
 impl UpstreamConfig {
     /// The way to tokens for this upstream, with somebody who can log in; None if it needs none.
     ///
@@ -110,6 +124,8 @@ fn builder_of(
 pub(crate) struct Dialling<'a> {
     pub(crate) config: &'a UpstreamConfig,
     pub(crate) setting: &'a Setting,
+    /// What is tried; not more than what is configured.
+    pub(crate) era: EraChoice,
     /// What clients can be asked for, as a raw object.
     pub(crate) capabilities: &'a [u8],
     pub(crate) news: &'a Arc<News>,
@@ -163,8 +179,8 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
         limits: setting.process_limits.clone(),
         ..Spawn::new(&config.name, command.to_vec())
     };
-    let shake = |config: &UpstreamConfig| {
-        let client = builder("", Dialling { config, ..dialling });
+    let shake = |era: EraChoice| {
+        let client = builder("", Dialling { era, ..dialling });
         let child = spawn.spawn(&setting.allowed_commands);
         async move {
             let Child { stdin, stdout, handle } = child?;
@@ -174,22 +190,22 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
             }
         }
     };
-    match shake(config).await {
+    match shake(dialling.era).await {
         // Some old servers do not survive being asked something they do not know.
-        Err(DialError::Child(ClientError::EndedByProbe, _)) if config.era == EraChoice::Auto => {
-            shake(&UpstreamConfig { era: EraChoice::Legacy, ..config.clone() }).await
+        Err(DialError::Child(ClientError::EndedByProbe, _)) if dialling.era == EraChoice::Auto => {
+            shake(EraChoice::Legacy).await
         }
         ended => ended,
     }
 }
 
 fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
-    let Dialling { config, setting, capabilities, news, updates } = dialling;
+    let Dialling { config, setting, era, capabilities, news, updates } = dialling;
     let ear = Ear { news: Arc::clone(news), updates: Arc::clone(updates) };
     let mut limits = Limits::default();
     limits.silence = config.call_timeout;
     limits.probe = limits.probe.min(config.call_timeout);
-    let versions = match config.era {
+    let versions = match era {
         EraChoice::Auto => RevisionSet::ALL,
         EraChoice::Legacy => RevisionSet::LEGACY,
         EraChoice::Modern => RevisionSet::MODERN,

@@ -1,7 +1,7 @@
 //! [`Kept`]: own connections of callers that watch something. They stay open for it, and what changes
 //! is told to these callers alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -157,7 +157,8 @@ async fn attend(upstream: &Upstream, connection: &Arc<Connection>, keeping: &Kee
                 for uri in &news.resources {
                     audience.resource_updated(upstream, uri, Some(caller));
                 }
-                upstream.news.lists_changed(news.lists);
+                let lists: Vec<_> = news.lists.into_iter().collect();
+                upstream.news.missed(&lists, &BTreeSet::new());
             }
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;

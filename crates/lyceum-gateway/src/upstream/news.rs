@@ -68,12 +68,17 @@ impl News {
         self.arrived.notify_one();
     }
 
-    /// Takes in that lists have changed.
-    pub(crate) fn lists_changed(&self, lists: BTreeSet<Kind>) {
-        if !lists.is_empty() {
-            self.lock().lists.extend(lists);
-            self.arrived.notify_one();
+    /// These lists and resources may have changed unheard.
+    pub(crate) fn missed(&self, lists: &[Kind], uris: &BTreeSet<String>) {
+        if lists.is_empty() && uris.is_empty() {
+            return;
         }
+        let mut state = self.lock();
+        state.lists.extend(lists);
+        // There is an end to what is watched.
+        state.resources.extend(uris.iter().cloned());
+        drop(state);
+        self.arrived.notify_one();
     }
 
     /// Waits until a task, or so many others that it may be among them, has changed.

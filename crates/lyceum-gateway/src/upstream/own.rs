@@ -170,9 +170,6 @@ impl OwnConnections {
 
     /// Closes what is idle or old, whatever streams are open; everything `at_once`.
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
-        if at_once {
-            self.let_all_go();
-        }
         let mut over = Vec::new();
         self.lock().retain(|owner, slot| {
             let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };

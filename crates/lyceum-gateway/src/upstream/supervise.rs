@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use lyceum_http::client::ClientError;
 use lyceum_http::{Caller, random};
-use lyceum_wire::Era;
+use lyceum_wire::{Era, ErrorCode};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::dial::CAPABILITIES;
+use super::owed::Owed;
+use super::refusal::{Refusal, is_final};
 use super::watching::Watching;
 use super::{Connection, Link, Upstream};
 use crate::config::Share;
@@ -28,8 +30,18 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Why a connection is no longer attended to.
 enum Ended {
     Idle,
-    Old,
+    /// Another one is to take its place; it is good for the calls it has.
+    Replaced,
     Lost(String),
+}
+
+/// What went before a connection.
+#[derive(Default)]
+struct Before {
+    /// Resources may have changed unheard since there was one.
+    gap: bool,
+    /// The one in whose place it is.
+    replaced: Option<Arc<Connection>>,
 }
 
 /// What supervision tells the gateway.
@@ -42,12 +54,13 @@ pub(crate) trait Audience: Send + Sync {
 
 /// Runs until it is dropped.
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut before) = (Backoff::default(), Before::default());
     loop {
         let reason = match upstream.dial(CAPABILITIES, &upstream.news).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
-                let ended = attend(&upstream, &connection, &*audience).await;
+                let ended = attend(&upstream, &connection, &*audience, before).await;
+                before = Before { gap: true, replaced: None };
                 let was_good = connection.age() > GOOD;
                 if was_good {
                     backoff.reset();
@@ -64,9 +77,8 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
                         continue;
                     }
                     Ended::Lost(reason) => reason,
-                    Ended::Old => {
-                        upstream.set_link(Link::Connecting);
-                        connection.close().await;
+                    Ended::Replaced => {
+                        before.replaced = Some(connection);
                         continue;
                     }
                     Ended::Idle => {
@@ -80,6 +92,9 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
             }
             Err(error) => describe(&error),
         };
+        if let Some(replaced) = before.replaced.take() {
+            upstream.retire(replaced);
+        }
         let [chance] = random();
         let wait = backoff.next(chance);
         tracing::warn!(upstream = upstream.config.name, reason, retry = ?wait, "upstream is down");
@@ -115,18 +130,32 @@ async fn attend(
     upstream: &Arc<Upstream>,
     connection: &Arc<Connection>,
     audience: &dyn Audience,
+    before: Before,
 ) -> Ended {
-    let mut owed = list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
+    let mut watching = Watching::new(upstream, connection, &upstream.watched, &upstream.news);
+    if before.gap {
+        watching.after_gap();
+    }
+    // A legacy upstream tells unasked; a modern one must be listening before it lists, or a change in
+    // between is lost.
+    if connection.era == Era::Modern {
+        watching.renew().await;
+    }
+    let everything = BTreeSet::from(Kind::ALL);
+    let mut lists = Lists { upstream, connection, audience, owed: Owed::new() };
+    lists.fetch(&everything).await;
     upstream.set_link(Link::Up(Arc::clone(connection)));
+    if let Some(replaced) = before.replaced {
+        upstream.retire(replaced);
+    }
     tracing::info!(
         upstream = upstream.config.name,
         revision = connection.peer.revision().as_str(),
         tools = upstream.listing().tools.len(),
         "upstream is up"
     );
-    let mut watching = Watching::new(upstream, connection, &upstream.watched, &upstream.news);
     watching.renew().await;
-    let (mut n_renewed, mut reopenings) = (0, Reopenings::default());
+    let (mut n_renewed, mut n_missed, mut reopenings) = (0, 0, Reopenings::default());
     let is_shared = upstream.config.share == Share::Shared;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -145,25 +174,35 @@ async fn attend(
                 for uri in news.resources.iter().filter(|_| is_shared) {
                     audience.resource_updated(upstream, uri, None);
                 }
-                owed.extend(list(upstream, connection, &news.lists, audience).await);
+                lists.fetch(&news.lists).await;
             }
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;
                 connection.renew_level().await;
                 watching.start_anew().await;
-                owed = list(upstream, connection, &BTreeSet::from(Kind::ALL), audience).await;
+                lists.fetch(&everything).await;
+            }
+            n = connection.peer.missed(n_missed) => {
+                n_missed = n;
+                upstream.news.missed(&Kind::ALL, &upstream.watched.uris());
             }
             () = watching.hear() => watching.renew().await,
             () = upstream.watched.changed() => watching.renew().await,
             () = upstream.suspected.notified() => {
                 match probe(connection).await {
                     Ok(()) => upstream.cleared(connection),
-                    Err(reason) => return Ended::Lost(connection.farewell(&reason).await),
+                    Err(error) => {
+                        if Refusal::of(&error) == Some(Refusal::Era) {
+                            upstream.forget_era().await;
+                        }
+                        return Ended::Lost(connection.farewell(&describe(&error)).await);
+                    }
                 }
             }
+            () = upstream.turned_away.notified() => return Ended::Replaced,
             _ = tick.tick() => {
                 watching.renew_if_due().await;
-                owed = list(upstream, connection, &owed, audience).await;
+                lists.fetch_owed().await;
                 upstream.sweep().await;
                 if let Some(ended) = over(upstream, connection) {
                     return ended;
@@ -194,60 +233,76 @@ fn over(upstream: &Upstream, connection: &Connection) -> Option<Ended> {
     if idle.is_some_and(|limit| connection.idle() >= limit) && upstream.watched.uris().is_empty() {
         return Some(Ended::Idle);
     }
-    config.max_lifetime.filter(|limit| connection.age() >= *limit).map(|_| Ended::Old)
+    config.max_lifetime.filter(|limit| connection.age() >= *limit).map(|_| Ended::Replaced)
 }
 
-/// Asks the upstream for something that costs it nothing.
-async fn probe(connection: &Connection) -> Result<(), String> {
-    let method = match connection.era {
-        Era::Legacy => "ping",
-        Era::Modern => "server/discover",
+/// Asks the upstream for something that costs it nothing, and that it can only answer if it is what it
+/// was.
+async fn probe(connection: &Connection) -> Result<(), ClientError> {
+    let peer = &connection.peer;
+    let asked = async {
+        match connection.era {
+            Era::Modern => peer.call("server/discover", b"").await.map(drop),
+            Era::Legacy => match peer.call("ping", b"").await {
+                // Simple servers have never heard of it.
+                Err(ClientError::Rpc(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                    match connection.offers.tools {
+                        true => peer.list_tools().await.map(drop),
+                        false => Ok(()),
+                    }
+                }
+                asked => asked.map(drop),
+            },
+        }
     };
-    match timeout(PROBE, connection.peer.call(method, b"")).await {
-        Ok(Ok(_) | Err(ClientError::Rpc(_))) => Ok(()),
-        Ok(Err(error)) => Err(describe(&error)),
-        Err(_) => Err(format!("it did not answer {method} within {PROBE:?}")),
-    }
+    timeout(PROBE, asked).await.unwrap_or(Err(ClientError::Silent(PROBE)))
 }
 
-/// Lists `kinds` again. What cannot be listed stays as it was; what is worth another try is returned.
-async fn list(
-    upstream: &Upstream,
-    connection: &Connection,
-    kinds: &BTreeSet<Kind>,
-    audience: &dyn Audience,
-) -> BTreeSet<Kind> {
-    let mut owed = BTreeSet::new();
-    if kinds.is_empty() {
-        return owed;
+/// What an upstream offers, kept as it says over one connection.
+struct Lists<'a> {
+    upstream: &'a Upstream,
+    connection: &'a Connection,
+    audience: &'a dyn Audience,
+    owed: Owed,
+}
+
+impl Lists<'_> {
+    /// Lists again what could not be listed, if it is time.
+    async fn fetch_owed(&mut self) {
+        let due = self.owed.take_due();
+        if !due.is_empty() {
+            self.fetch(&due).await;
+        }
     }
-    let before = upstream.listing();
-    let mut listing = (*before).clone();
-    listing.tasks = connection.offers.tasks.then_some(connection.era);
-    for kind in kinds {
-        let mut fetched = listing.clone();
-        match fetched.fetch(*kind, &connection.peer, connection.offers).await {
-            Ok(()) => listing = fetched,
-            Err(error) => {
+
+    /// Lists `kinds` again. What cannot be listed stays as it was.
+    async fn fetch(&mut self, kinds: &BTreeSet<Kind>) {
+        if kinds.is_empty() {
+            return;
+        }
+        let Lists { upstream, connection, .. } = *self;
+        let mut owed = BTreeSet::new();
+        let before = upstream.listing();
+        let mut listing = (*before).clone();
+        listing.tasks = connection.offers.tasks.then_some(connection.era);
+        for kind in kinds {
+            if let Err(error) = listing.fetch(*kind, &connection.peer, connection.offers).await {
                 if !is_final(&error) {
                     owed.insert(*kind);
                 }
+                upstream.doubt(connection, &error);
                 let error = format!("{kind:?} could not be listed: {}", describe(&error));
                 tracing::warn!(upstream = upstream.config.name, error);
                 upstream.note_error(error);
             }
         }
+        if listing != *before {
+            upstream.listing.store(Arc::new(listing));
+            self.audience.listing_changed();
+        }
+        let [chance] = random();
+        self.owed.add(owed, chance);
     }
-    if listing != *before {
-        upstream.listing.store(Arc::new(listing));
-        audience.listing_changed();
-    }
-    owed
-}
-
-/// Whether an upstream said what it has to say, so that asking again would bring the same.
-fn is_final(error: &ClientError) -> bool {
-    matches!(error, ClientError::Rpc(_) | ClientError::Protocol(_) | ClientError::TooLarge { .. })
 }
 
 /// An error with everything that led to it, on one line.

@@ -104,9 +104,13 @@ impl Refused {
 
 impl From<Refused> for ClientError {
     fn from(refused: Refused) -> ClientError {
-        // A challenge is what the caller can act on, even if there is an error object too.
+        // That credentials are wanted is what the caller can act on, even if there is an error object
+        // too.
+        let is_locked_out = refused.status.status == StatusCode::UNAUTHORIZED;
         match refused.error {
-            Some(error) if refused.status.challenge.is_none() => ClientError::Rpc(error),
+            Some(error) if refused.status.challenge.is_none() && !is_locked_out => {
+                ClientError::Rpc(error)
+            }
             _ => ClientError::Status(refused.status),
         }
     }

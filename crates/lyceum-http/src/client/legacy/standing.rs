@@ -47,6 +47,9 @@ pub(crate) async fn listen(
             }
             Ok(Content::Refused(refused)) if has_none(&refused, has_stood) => {
                 tracing::debug!(status = %refused.status, "the server keeps no stream open");
+                if has_stood {
+                    link.remote.n_gaps.send_modify(|n| *n += 1);
+                }
                 return;
             }
             Ok(Content::Refused(refused)) if link.is_gone(&refused, None) => {
