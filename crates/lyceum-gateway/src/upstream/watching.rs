@@ -139,7 +139,10 @@ impl<'a> Watching<'a> {
             }
             Err(error) => {
                 tracing::debug!(upstream = self.upstream.config.name, %error, "no listening stream");
-                self.upstream.doubt(self.connection, &error);
+                // Who has only just been greeted is what it was then.
+                if self.missed == Some(&Kind::ALL) {
+                    self.upstream.doubt(self.connection, &error);
+                }
                 self.is_owed = !is_final(&error);
                 if self.is_owed {
                     self.put_off(&error);

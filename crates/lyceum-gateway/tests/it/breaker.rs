@@ -148,6 +148,7 @@ async fn an_upstream_that_only_answers_pings_is_left_alone() {
         ("protocol", format!("{head}{}\r\n\r\n{foreign}", foreign.len())),
         ("garbage", "\u{0} this is no HTTP\r\n\r\n".to_owned()),
         ("hang-up", String::new()),
+        ("gateway", "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n".to_owned()),
     ] {
         let upstream = Mirror::answering(move |request| match request.method.as_str() {
             "tools/call" => Reply::Bytes(answer.clone().into_bytes()),

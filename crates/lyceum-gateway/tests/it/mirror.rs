@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lyceum_gateway::{Target, UpstreamConfig};
 use lyceum_testkit::Server as Running;
-use lyceum_wire::{Message, Request, RpcError, encode};
+use lyceum_wire::{ErrorCode, Message, Request, RpcError, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -25,6 +25,8 @@ pub(crate) enum Reply {
     Result(String),
     /// There is no such method.
     Unknown,
+    /// An error with this code.
+    Error(i32),
     /// A refusal without a word.
     Refused,
     /// These bytes, HTTP or not, and then the connection closes.
@@ -141,6 +143,9 @@ async fn serve(mut stream: TcpStream, record: Arc<Record>, answers: Answers) {
             (Some(Reply::Unknown), id) => {
                 json(&encode::error(id, &RpcError::method_not_found("it")))
             }
+            (Some(Reply::Error(code)), id) => {
+                json(&encode::error(id, &RpcError::new(ErrorCode(code), "no")))
+            }
             (Some(Reply::Bytes(bytes)), _) => {
                 let _ = stream.write_all(&bytes).await;
                 let _ = stream.shutdown().await;
@@ -194,6 +199,23 @@ pub(crate) fn plain(method: &str) -> Reply {
         _ => return Reply::Unknown,
     };
     Reply::Result(result.to_owned())
+}
+
+/// What a plain modern server says.
+pub(crate) fn plain_modern(request: &Request) -> Reply {
+    let offers = r#""capabilities":{"tools":{"listChanged":true}}"#;
+    let acknowledged = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}"#;
+    match request.method.as_str() {
+        "server/discover" => Reply::Result(format!(
+            r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],{offers}}}"#
+        )),
+        "initialize" => Reply::Unknown,
+        "subscriptions/listen" => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            Reply::Endless(format!("{head}data: {acknowledged}\n\n"), Vec::new())
+        }
+        method => plain(method),
+    }
 }
 
 fn json(body: &[u8]) -> Vec<u8> {

@@ -1,0 +1,181 @@
+//! What failed once is tried again: lists, subscriptions, credentials; and nobody is cut off on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lyceum_gateway::oauth::OAuthConfig;
+use lyceum_gateway::{HeaderSource, Status, UpstreamConfig};
+use lyceum_http::client::{ClientHandler, ServerRequest};
+use lyceum_wire::{Revision, RevisionSet, RpcError};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::census::children;
+use crate::healing::{modern, outcome, status};
+use crate::house::{House, Way, fixture_upstream, text};
+use crate::mirror::{Mirror, Reply, plain};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const UNAUTHORIZED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_was_refused_is_asked_for_again_unless_there_is_none() {
+    for (code, is_asked_again) in [(-32603, true), (-32601, false)] {
+        let n_asked = AtomicUsize::new(0);
+        let upstream = Mirror::answering(move |request| match request.method.as_str() {
+            "tools/list" if n_asked.fetch_add(1, Ordering::SeqCst) < 2 => Reply::Error(code),
+            "ping" => Reply::Result("{}".to_owned()),
+            method => plain(method),
+        })
+        .await;
+        let house = House::with(vec![upstream.config("up")], None).await;
+        if is_asked_again {
+            until("it has no tools", || house.gateway.health()[0].1.tools == 1).await;
+        } else {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            assert_eq!(upstream.n_seen("tools/list"), 1);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_was_refused_is_asked_for_again_and_holds_up_no_other() {
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "initialize" => Reply::Result(
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"m","version":"1"}}"#
+                .to_owned(),
+        ),
+        "resources/list" => {
+            Reply::Result(r#"{"resources":[{"uri":"a:1","name":"a"},{"uri":"a:2","name":"b"}]}"#.to_owned())
+        }
+        "resources/subscribe" => match request.params.raw() {
+            Some(raw) if raw.ends_with(br#""a:1"}"#) => Reply::Error(-32603),
+            _ => Reply::Result("{}".to_owned()),
+        },
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let asked = |uri: &str| {
+        let bodies = upstream.bodies("resources/subscribe");
+        bodies.iter().filter(|body| body.contains(uri)).count()
+    };
+    let _one = peer.listen(r#"{"resourceSubscriptions":["up+a:1"]}"#).await.unwrap();
+    until("it is not asked again", || asked("a:1") >= 3).await;
+    let _other = peer.listen(r#"{"resourceSubscriptions":["up+a:2"]}"#).await.unwrap();
+    until("it is not asked for the other", || asked("a:2") == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_turned_away_comes_back_with_what_the_file_says_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("key");
+    std::fs::write(&path, "one").unwrap();
+    let is_other = Arc::new(AtomicBool::new(false));
+    let locked = Arc::clone(&is_other);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "initialize" => {
+            locked.store(false, Ordering::SeqCst);
+            plain("initialize")
+        }
+        "tools/call" if locked.load(Ordering::SeqCst) => Reply::Bytes(UNAUTHORIZED.to_vec()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let headers = vec![("x-key".to_owned(), HeaderSource::File(path.clone()))];
+    let house = House::with(vec![UpstreamConfig { headers, ..upstream.config("up") }], None).await;
+    let peer = modern(&house).await;
+    assert!(!outcome(&peer, "up_mirror").await.0);
+    std::fs::write(&path, "two").unwrap();
+    is_other.store(true, Ordering::SeqCst);
+    let start = Instant::now();
+    while outcome(&peer, "up_mirror").await.0 {
+        assert!(start.elapsed() < PATIENCE, "{:?}", house.gateway.health());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    until("the old key is used", || upstream.last().contains("x-key: two")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_always_turned_away_does_not_come_back_each_time() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/call" => Reply::Bytes(UNAUTHORIZED.to_vec()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    for _ in 0..200 {
+        assert!(outcome(&peer, "up_mirror").await.0);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let n_connections = upstream.n_seen("initialize");
+    assert!((2..20).contains(&n_connections), "{n_connections} connections");
+    assert_eq!(upstream.n_seen("tools/call"), 200, "it is there, and says so");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_appears_later_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("secret");
+    let upstream = Mirror::start().await;
+    let oauth = OAuthConfig {
+        client_id: Some("lyceum".to_owned()),
+        client_secret: Some(HeaderSource::File(path.clone())),
+        ..OAuthConfig::default()
+    };
+    let config = UpstreamConfig { oauth: Some(oauth), ..upstream.config("up") };
+    let house = House::unsettled(vec![config]).await;
+    status(&house, "up", Status::Down).await;
+    std::fs::write(&path, "hush").unwrap();
+    status(&house, "up", Status::Up).await;
+}
+
+/// Answers when it may.
+#[derive(Debug)]
+struct Hesitant(watch::Receiver<bool>);
+
+impl ClientHandler for Hesitant {
+    async fn request(&self, _: ServerRequest) -> Result<Bytes, RpcError> {
+        self.0.clone().wait_for(|may| *may).await.unwrap();
+        Ok(json!({"action": "accept", "content": {"name": "Ada"}}).to_string().into())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_under_way_outlive_the_connection_that_grew_too_old() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { max_lifetime: Some(Duration::from_secs(3)), ..config };
+    let house = House::with(vec![config], None).await;
+    let (may, answer) = watch::channel(false);
+    let capabilities = r#"{"elicitation":{}}"#;
+    let peer = house.client_with(Revision::V2025_11_25, Hesitant(answer), capabilities).await;
+    let asking = tokio::spawn({
+        let peer = peer.clone();
+        async move { text(&peer, "up_ask", json!({})).await }
+    });
+    until("there is no other process", || children() == 2).await;
+    // A further one has taken over by the time the third is there.
+    until("the other does not grow old", || children() == 3).await;
+    assert_eq!(text(&peer, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
+    may.send_replace(true);
+    assert_eq!(asking.await.unwrap().unwrap(), "Hello, Ada!");
+    until("the old process stays", || children() == 1).await;
+    house.gateway.close().await;
+    assert_eq!(children(), 0);
+}
