@@ -27,6 +27,9 @@ pub(super) const GOOD: Duration = Duration::from_secs(5);
 /// How long an upstream that looks broken may take to show that it is not.
 const PROBE: Duration = Duration::from_secs(5);
 
+/// How often it may meanwhile be found that a kept connection was broken.
+const STALE: usize = 2;
+
 /// Why a connection is no longer attended to.
 enum Ended {
     Idle,
@@ -239,23 +242,34 @@ fn over(upstream: &Upstream, connection: &Connection) -> Option<Ended> {
 /// Asks the upstream for something that costs it nothing, and that it can only answer if it is what it
 /// was.
 async fn probe(connection: &Connection) -> Result<(), ClientError> {
-    let peer = &connection.peer;
-    let asked = async {
-        match connection.era {
-            Era::Modern => peer.call("server/discover", b"").await.map(drop),
-            Era::Legacy => match peer.call("ping", b"").await {
-                // Simple servers have never heard of it.
-                Err(ClientError::Rpc(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                    match connection.offers.tools {
-                        true => peer.list_tools().await.map(drop),
-                        false => Ok(()),
-                    }
-                }
-                asked => asked.map(drop),
-            },
+    let looks = async {
+        // Connections that were kept may be broken, which says nothing about the upstream.
+        for _ in 0..STALE {
+            match look(connection).await {
+                Err(ClientError::Broken(_) | ClientError::Interrupted) => {}
+                seen => return seen,
+            }
         }
+        look(connection).await
     };
-    timeout(PROBE, asked).await.unwrap_or(Err(ClientError::Silent(PROBE)))
+    timeout(PROBE, looks).await.unwrap_or(Err(ClientError::Silent(PROBE)))
+}
+
+async fn look(connection: &Connection) -> Result<(), ClientError> {
+    let peer = &connection.peer;
+    if connection.era == Era::Modern {
+        return peer.call("server/discover", b"").await.map(drop);
+    }
+    match peer.call("ping", b"").await {
+        // Simple servers have never heard of it.
+        Err(ClientError::Rpc(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+            match connection.offers.tools {
+                true => peer.list_tools().await.map(drop),
+                false => Ok(()),
+            }
+        }
+        asked => asked.map(drop),
+    }
 }
 
 /// What an upstream offers, kept as it says over one connection.
