@@ -296,22 +296,22 @@ async fn a_stream_that_cannot_be_resumed_may_have_missed_something() {
     script.add([
         events("GET", "retry: 1\nid: 1\ndata:\n\n", Then::Close),
         events("GET", "id: 2\ndata:\n\n", Then::Close),
-        status("GET", 405),
+        events("GET", "", Then::Stay),
     ]);
     let server = connect(&script).await;
     script.wait_for_request("last-event-id: 2").await;
     let missed = tokio::time::timeout(Duration::from_millis(50), server.missed(0)).await;
     assert!(missed.is_err(), "the server was told what came last");
 
-    let script = Script::play(legacy("2025-11-25")).await;
-    script.add([
-        events("GET", "retry: 1\n\n", Then::Close),
-        status("GET", 409),
-        events("GET", "", Then::Stay),
-    ]);
-    let server = connect(&script).await;
-    let missed = tokio::time::timeout(Duration::from_secs(10), server.missed(0)).await;
-    assert_eq!(missed, Ok(1));
+    let again = vec![status("GET", 409), events("GET", "", Then::Stay)];
+    for after in [again, vec![status("GET", 405)]] {
+        let script = Script::play(legacy("2025-11-25")).await;
+        script.add([events("GET", "retry: 1\n\n", Then::Close)]);
+        script.add(after);
+        let server = connect(&script).await;
+        let missed = tokio::time::timeout(Duration::from_secs(10), server.missed(0)).await;
+        assert_eq!(missed, Ok(1));
+    }
 }
 
 #[tokio::test]
