@@ -117,13 +117,14 @@ impl Kept {
 
 /// Runs until nothing is watched any more.
 async fn keep(upstream: Arc<Upstream>, keeping: Keeping) {
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut is_first) = (Backoff::default(), true);
     let Keeping { caller, capabilities, watched, .. } = &keeping;
     while upstream.own.goes_on(caller, watched) {
         let owner = Owner::Caller(caller.clone());
         match upstream.own.open(&upstream, owner, capabilities).await {
             Ok(connection) => {
-                attend(&upstream, &connection, &keeping).await;
+                attend(&upstream, &connection, &keeping, is_first).await;
+                is_first = false;
                 if connection.age() > GOOD {
                     backoff.reset();
                 }
@@ -136,11 +137,19 @@ async fn keep(upstream: Arc<Upstream>, keeping: Keeping) {
 }
 
 /// Returns when the connection is no longer what the caller has, or nothing is watched.
-async fn attend(upstream: &Upstream, connection: &Arc<Connection>, keeping: &Keeping) {
+async fn attend(
+    upstream: &Upstream,
+    connection: &Arc<Connection>,
+    keeping: &Keeping,
+    is_first: bool,
+) {
     let Keeping { caller, watched, audience, .. } = keeping;
     let mut watching = Watching::new(upstream, connection, watched, &connection.updates);
+    if !is_first {
+        watching.after_gap();
+    }
     watching.renew().await;
-    let (mut n_renewed, mut reopenings) = (0, Reopenings::default());
+    let (mut n_renewed, mut n_missed, mut reopenings) = (0, 0, Reopenings::default());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -163,6 +172,10 @@ async fn attend(upstream: &Upstream, connection: &Arc<Connection>, keeping: &Kee
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;
                 watching.start_anew().await;
+            }
+            n = connection.peer.missed(n_missed) => {
+                n_missed = n;
+                connection.updates.missed(&[], &watched.uris());
             }
             () = watching.hear() => watching.renew().await,
             () = watched.changed() => watching.renew().await,

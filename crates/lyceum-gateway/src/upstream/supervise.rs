@@ -39,7 +39,6 @@ enum Ended {
 }
 
 /// What went before a connection.
-#[derive(Default)]
 struct Before {
     /// Resources may have changed unheard since there was one.
     gap: bool,
@@ -57,7 +56,9 @@ pub(crate) trait Audience: Send + Sync {
 
 /// Runs until it is dropped.
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
-    let (mut backoff, mut before) = (Backoff::default(), Before::default());
+    // Whoever watches already, watched the one in whose place it is.
+    let mut before = Before { gap: !upstream.watched.is_empty(), replaced: None };
+    let mut backoff = Backoff::default();
     loop {
         let reason = match upstream.dial(CAPABILITIES, &upstream.news).await {
             Ok(connection) => {
