@@ -175,7 +175,7 @@ impl OwnConnections {
             let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };
             let is_over = at_once
                 || self.idle(owner, connection) >= owner.patience(config)
-                || config.max_lifetime.is_some_and(|limit| connection.age() >= limit);
+                || is_old(connection, config);
             if is_over {
                 over.push(Arc::clone(connection));
             }
@@ -211,6 +211,12 @@ pub(super) fn introduced(cx: &Context) -> Bytes {
         // not do in another one.
         Caller::Principal(..) => Bytes::from_static(CAPABILITIES),
     }
+}
+
+/// Whether a connection has had its time, and its calls theirs to end.
+fn is_old(connection: &Connection, config: &UpstreamConfig) -> bool {
+    let grace = if connection.is_busy() { config.call_timeout } else { Duration::ZERO };
+    config.max_lifetime.is_some_and(|limit| connection.age() >= limit + grace)
 }
 
 /// Whether whoever wanted to connect left before there was a connection.

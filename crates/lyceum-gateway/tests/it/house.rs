@@ -234,3 +234,12 @@ pub(crate) async fn counts(peer: &Peer, expected: &str, cell: &str) {
     }
     panic!("{cell}: {told}, not {expected}");
 }
+
+/// Waits until something is so; `what` is told if it never is.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = tokio::time::Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

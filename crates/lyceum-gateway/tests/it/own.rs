@@ -8,7 +8,7 @@ use lyceum_wire::{Era, Revision, RevisionSet};
 use serde_json::json;
 
 use crate::census::{child_numbers, children};
-use crate::house::{Client1, House, Way, fixture_upstream, text};
+use crate::house::{Client1, House, Way, fixture_upstream, text, until};
 
 const WATCHED: &str = "up+fixture://watched";
 
@@ -58,13 +58,7 @@ async fn touch_until_heard(peer: &Peer, client: &Client1, cell: &str) {
 
 /// Waits until there are so many processes.
 async fn becomes(n_processes: usize, cell: &str) {
-    for _ in 0..1000 {
-        if children() == n_processes {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{cell}: {} processes, not {n_processes}", children());
+    until(&format!("{cell}: not {n_processes} processes"), || children() == n_processes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

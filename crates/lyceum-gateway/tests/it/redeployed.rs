@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::fixture;
 use crate::healing::{modern, outcome};
-use crate::house::{Client1, House, Way, fixture_upstream, serve_on, text};
+use crate::house::{Client1, House, Way, fixture_upstream, serve_on, text, until};
 use crate::mirror::{Mirror, Reply, plain, plain_modern};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,14 +38,6 @@ async fn shown(house: &House, peer: &Peer, name: &str) {
     let start = Instant::now();
     while !peer.list_tools().await.unwrap().iter().any(|tool| tool.name == name) {
         assert!(start.elapsed() < PATIENCE, "no {name}: {:?}", house.gateway.health());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -15,19 +15,11 @@ use tokio::time::Instant;
 
 use crate::census::children;
 use crate::healing::{modern, outcome, status};
-use crate::house::{House, Way, fixture_upstream, text};
+use crate::house::{House, Way, fixture_upstream, text, until};
 use crate::mirror::{Mirror, Reply, plain};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const UNAUTHORIZED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_was_refused_is_asked_for_again_unless_there_is_none() {
