@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use lyceum_gateway::{Share, Target, UpstreamConfig};
+
 use crate::cli::{ConfigCommand, ConfigOpts, ServeOpts};
 use crate::config::{Config, ConfigError, Environment, reference};
 use crate::stdout::print;
@@ -23,6 +25,7 @@ fn check(opts: ServeOpts, environment: &Environment) -> Result<String, ConfigErr
     ];
     let endpoints = config.endpoints.iter().map(|endpoint| endpoint.summary());
     lines.extend(endpoints.map(|summary| format!("endpoint  {summary}")));
+    lines.extend(config.upstreams.iter().map(|upstream| format!("upstream  {}", brief(upstream))));
     if config.needs_keys() {
         lines.push(
             "note      starts only with an API key; make one with lyceum keys create NAME"
@@ -34,4 +37,15 @@ fn check(opts: ServeOpts, environment: &Environment) -> Result<String, ConfigErr
     lines.extend(strangers.iter().map(note));
     lines.push("ok".to_owned());
     Ok(lines.join("\n"))
+}
+
+/// An upstream without where it is, which may hold what is nobody's business.
+fn brief(upstream: &UpstreamConfig) -> String {
+    let what = match (&upstream.target, upstream.share) {
+        (Target::Command(_), Share::Shared) => "a process",
+        (Target::Command(_), Share::PerSession) => "a process for each session",
+        (Target::Http(_), _) => "over HTTP",
+        (Target::HttpSse(_) | Target::CustomSse(_), _) => "over HTTP+SSE",
+    };
+    format!("{} ({what})", upstream.name)
 }

@@ -121,7 +121,8 @@ fn why(config: &Config, gateway: &Gateway, tool: &str) -> anyhow::Result<ExitCod
         let shown = match (endpoint.offers(&why.public), why.is_shown || is_own) {
             _ if is_own && endpoint.is_knox => "not shown, because only upstreams are shown there",
             (true, true) => "shown",
-            (true, false) => "not shown, because it is shown nowhere",
+            (true, false) if why.held_back.is_some() => "not shown, because it is held back",
+            (true, false) => "not shown, because the upstream's tools leave it out",
             (false, _) => "not shown, because the endpoint's tools leave it out",
         };
         let _ = writeln!(text, "  at {}: {shown}", endpoint.path);

@@ -404,6 +404,8 @@ async fn a_changed_definition_is_held_back_until_it_is_approved() {
     let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await;
     assert!(!answer.text().contains("hello"), "{}", answer.text());
 
+    let (_, told) = setup.upstreams(&["why", "one_greet"]).await;
+    assert!(told.contains("at /mcp: not shown, because it is held back"), "{told}");
     let (code, told) = setup.upstreams(&["approve", "one", "greet"]).await;
     assert_eq!(code, Some(0), "{told}");
     becomes(&lyceum, "one_greet", true).await;

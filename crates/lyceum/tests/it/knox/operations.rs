@@ -147,6 +147,10 @@ async fn k53_a_topology_becomes_a_configuration_that_loads() {
     assert_eq!((code, printed.as_str()), (Some(0), ""), "{talk}");
     let checked = run(&["config", "check", "--data", "d", "--config", target]).await;
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let told = String::from_utf8_lossy(&checked.stdout);
+    for expected in ["calc (a process)", "web (over HTTP)", "old (over HTTP+SSE)"] {
+        assert!(told.contains(&format!("\nupstream  {expected}\n")), "{told}");
+    }
     let written = std::fs::read_to_string(target).unwrap();
     let (code, _, talk) =
         import(r#"{"mcpServers":{"a":{"command":"b"}}}"#, &["--write", target]).await;
