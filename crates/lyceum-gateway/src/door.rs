@@ -108,8 +108,9 @@ impl Door {
         if let Some(tool) = routes.tool(name, &self.state.server) {
             return Some(Subject::Tool(tool));
         }
-        let upstream = self.state.may_show(name).then(|| routes.unreached(name))?;
-        Some(Subject::Absent(upstream?, name.to_owned()))
+        let (upstream, public) = routes.unreached(name)?;
+        let may_show = self.state.may_show(name) && self.state.may_show(&public);
+        may_show.then(|| Subject::Absent(upstream, name.to_owned()))
     }
 
     /// What is to be done about a request; None if it is the server's own business.

@@ -113,6 +113,7 @@ impl Gateway {
         let mut upstreams = lock(&self.0.upstreams);
         let mut before = std::mem::take(&mut *upstreams);
         let setting = self.0.setting.load();
+        let mut changed = Vec::new();
         for config in configs {
             let is_same = |running: &Running| running.upstream.is_of(&config, &setting);
             let same = before.iter().position(is_same);
@@ -121,17 +122,24 @@ impl Gateway {
                 None => {
                     let is_before =
                         |running: &&Running| running.upstream.config.name == config.name;
-                    let before = before.iter().find(is_before).map(|running| &*running.upstream);
-                    self.start(config, before)
+                    let before = before.iter().find(is_before).map(|running| &running.upstream);
+                    let running = self.start(config, before.map(|before| &**before));
+                    changed
+                        .extend(before.map(|it| (Arc::clone(&running.upstream), Arc::clone(it))));
+                    running
                 }
             };
             upstreams.push(running);
         }
         drop(upstreams);
+        self.refresh();
+        // Nobody begins to watch anything of the old ones from here on.
+        for (upstream, before) in changed {
+            upstream.watch_on(&before);
+        }
         for gone in before {
             gone.stop();
         }
-        self.refresh();
     }
 
     /// Lets these commands run from now on, and no others, within these limits. Processes are started
@@ -144,9 +152,6 @@ impl Gateway {
 
     fn start(&self, config: UpstreamConfig, before: Option<&Upstream>) -> Running {
         let upstream = Arc::new(Upstream::new(config, self.0.setting.load_full(), before));
-        if let Some(before) = before {
-            upstream.watch_on(before);
-        }
         let audience = self.audience();
         let task = tokio::spawn(supervise(Arc::clone(&upstream), audience));
         Running { upstream, task }

@@ -119,19 +119,23 @@ impl Routes {
         self.tools.get(public).cloned()
     }
 
-    /// The upstream that has never been reached and would have a tool of this name, if it has any.
-    pub(crate) fn unreached(&self, asked: &str) -> Option<Arc<Upstream>> {
-        let dotted = asked.split_once('.').map(|(before, _)| before);
-        let dotted = dotted.filter(|before| !before.is_empty());
-        let begins = |upstream: &&Arc<Upstream>| {
+    /// The upstream that has never been reached and would have a tool of this name, if it has any,
+    /// and the public name it would have.
+    pub(crate) fn unreached(&self, asked: &str) -> Option<(Arc<Upstream>, String)> {
+        let dotted = asked.split_once('.').filter(|(before, _)| !before.is_empty());
+        let named = |upstream: &Arc<Upstream>| {
             let config = &upstream.config;
             let opening = names::opening(config.prefix());
-            let is_prefixed = !opening.is_empty() && asked.starts_with(&opening);
             let is_it = |before: &str| before == config.prefix() || before == config.name;
-            is_prefixed || dotted.is_some_and(is_it)
+            if let Some((_, own)) = dotted.filter(|(before, _)| is_it(before)) {
+                let public = names::sanitise(&format!("{opening}{own}"));
+                return Some((Arc::clone(upstream), public));
+            }
+            let is_prefixed = !opening.is_empty() && asked.starts_with(&opening);
+            is_prefixed.then(|| (Arc::clone(upstream), asked.to_owned()))
         };
-        let upstream = self.unlisted.iter().find(begins)?;
-        upstream.unreached().map(|_| Arc::clone(upstream))
+        let (upstream, public) = self.unlisted.iter().find_map(named)?;
+        upstream.unreached().map(|_| (Arc::clone(&upstream), public))
     }
 
     /// The prompt a caller means. The server's own come first.

@@ -113,14 +113,15 @@ pub(crate) enum Unavailable {
 }
 
 impl Upstream {
-    /// An upstream in the place of the one `before`, if there was one of its name: until it has been
-    /// asked what it offers, that is what the other did, and whoever watched something still does.
+    /// An upstream in the place of the one `before`, if there was one of its name: whoever watched
+    /// something still does. If it is the very server, it offers what it did until it has been asked.
     pub(crate) fn new(
         config: UpstreamConfig,
         setting: Arc<Setting>,
         before: Option<&Upstream>,
     ) -> Upstream {
-        let listing = before.map(Upstream::listing).unwrap_or_default();
+        let same = before.filter(|before| before.config.target == config.target);
+        let listing = same.map(Upstream::listing).unwrap_or_default();
         let watched = before.map(|before| Arc::clone(&before.watched)).unwrap_or_default();
         let own = OwnConnections::new(config.max_connections);
         Upstream {
@@ -348,7 +349,9 @@ impl Upstream {
             Some(Refusal::Credentials) if lock(&self.renewals).permit() => {
                 self.turned_away.notify_one();
             }
-            Some(Refusal::Era) if connection.doubt() => self.suspected.notify_one(),
+            Some(Refusal::Era | Refusal::Forbidden) if connection.doubt() => {
+                self.suspected.notify_one();
+            }
             _ => {}
         }
     }
@@ -422,7 +425,7 @@ impl Upstream {
         let is_busy = || {
             let link = self.link.borrow();
             let shared = matches!(&*link, Link::Up(connection) if connection.is_busy());
-            shared || self.own.are_busy()
+            shared || self.own.are_busy() || self.retired.are_busy()
         };
         let finished = async {
             while is_busy() {

@@ -114,6 +114,11 @@ impl Connection {
         self.is_suspect.store(false, Ordering::Relaxed);
     }
 
+    /// Whether a process is at the other end.
+    pub(crate) fn is_process(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Whether calls are under way on it.
     pub(crate) fn is_busy(&self) -> bool {
         self.n_calls.load(Ordering::Relaxed) > 0

@@ -61,15 +61,11 @@ impl Upstream {
     /// Goes on watching for the callers of the upstream in whose place this one is.
     pub(crate) fn watch_on(self: &Arc<Self>, before: &Upstream) {
         let callers = std::mem::take(&mut *before.own.kept());
-        if self.config.share == Share::PerSession {
-            let again = |(caller, kept): (Caller, Kept)| {
-                kept.task.abort();
-                (caller, Kept::new(self, kept.keeping.clone()))
-            };
-            self.own.kept().extend(callers.into_iter().map(again));
-        } else {
-            callers.values().for_each(|kept| kept.task.abort());
-        }
+        let again = |(caller, kept): (Caller, Kept)| {
+            kept.task.abort();
+            (caller, Kept::new(self, kept.keeping))
+        };
+        self.own.kept().extend(callers.into_iter().map(again));
     }
 }
 

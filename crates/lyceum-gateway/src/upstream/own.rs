@@ -54,7 +54,8 @@ impl OwnConnections {
         upstream: &Upstream,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        self.open(upstream, Owner::Caller(cx.caller()), &introduced(cx)).await
+        let opened = self.open(upstream, Owner::Caller(cx.caller()), &introduced(cx)).await;
+        opened.inspect_err(|unavailable| count(upstream, unavailable))
     }
 
     /// A connection on which no call waits.
@@ -65,9 +66,11 @@ impl OwnConnections {
             !connection.is_some_and(|connection| connection.is_taken())
         };
         let free = (0..self.max).find(is_free).unwrap_or(self.max);
-        self.open(upstream, Owner::Spare(free), CAPABILITIES).await
+        let opened = self.open(upstream, Owner::Spare(free), CAPABILITIES).await;
+        opened.inspect_err(|unavailable| count(upstream, unavailable))
     }
 
+    /// Whoever has no call to make may try as well, so it does not count if that fails.
     pub(super) async fn open(
         &self,
         upstream: &Upstream,
@@ -92,11 +95,15 @@ impl OwnConnections {
             dialled.map(Arc::new).map_err(|error| {
                 let reason = describe(&error);
                 upstream.note_error(reason.clone());
-                upstream.failed();
                 upstream.down(reason, Instant::now())
             })
         });
-        opened.await.cloned().inspect_err(|_| drop(self.lock().remove(&owner)))
+        opened.await.cloned().inspect_err(|_| {
+            let mut open = self.lock();
+            if open.get(&owner).is_some_and(|other| Arc::ptr_eq(other, &slot)) {
+                open.remove(&owner);
+            }
+        })
     }
 
     fn slot(&self, owner: &Owner) -> Option<Slot> {
@@ -210,6 +217,14 @@ pub(super) fn introduced(cx: &Context) -> Bytes {
         // A modern client says with every request what it can do, so there is nothing it could
         // not do in another one.
         Caller::Principal(..) => Bytes::from_static(CAPABILITIES),
+    }
+}
+
+/// Counts a connection that was tried to make for a call, in vain.
+fn count(upstream: &Upstream, unavailable: &Unavailable) {
+    // Whoever lists is not down, so the attempt was this one.
+    if matches!(unavailable, Unavailable::Down { .. }) && upstream.unreached().is_none() {
+        upstream.failed();
     }
 }
 

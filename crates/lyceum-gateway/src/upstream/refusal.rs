@@ -20,6 +20,8 @@ pub(super) enum Refusal {
     Unwell,
     /// The credentials are no good, or no longer.
     Credentials,
+    /// The one call is forbidden, or everything by now.
+    Forbidden,
     /// It may speak another era than it did.
     Era,
     /// No more than that this call is refused.
@@ -31,7 +33,8 @@ impl Refusal {
     pub(super) fn of(error: &ClientError) -> Option<Refusal> {
         Some(match error {
             ClientError::Status(refused) => match refused.status {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Refusal::Credentials,
+                StatusCode::UNAUTHORIZED => Refusal::Credentials,
+                StatusCode::FORBIDDEN => Refusal::Forbidden,
                 // A server that fails with these says something about the call.
                 StatusCode::INTERNAL_SERVER_ERROR | StatusCode::NOT_IMPLEMENTED => Refusal::Call,
                 StatusCode::TOO_MANY_REQUESTS => Refusal::Call,

@@ -23,6 +23,12 @@ impl Retired {
         retired.push((connection, Instant::now() + patience));
     }
 
+    /// Whether calls are under way on any of them.
+    pub(super) fn are_busy(&self) -> bool {
+        let retired = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.iter().any(|(connection, _)| connection.is_busy())
+    }
+
     /// Closes what is done or late; everything `at_once`.
     pub(super) async fn sweep(&self, at_once: bool) {
         let over = self.take_over(at_once);

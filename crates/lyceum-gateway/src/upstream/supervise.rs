@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lyceum_http::client::ClientError;
 use lyceum_http::{Caller, random};
-use lyceum_wire::{Era, ErrorCode};
+use lyceum_wire::Era;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
@@ -81,6 +81,12 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
                         continue;
                     }
                     Ended::Lost(reason) => reason,
+                    // Two of them may not get along.
+                    Ended::Replaced if connection.is_process() && !connection.is_busy() => {
+                        upstream.set_link(Link::Connecting);
+                        connection.close().await;
+                        continue;
+                    }
                     Ended::Replaced => {
                         before.replaced = Some(connection);
                         continue;
@@ -175,7 +181,8 @@ async fn attend(
                 sleep(GATHER).await;
                 let news = upstream.news.take();
                 // Who has a connection of their own hears about what is theirs there.
-                for uri in news.resources.iter().filter(|_| is_shared) {
+                let watched = upstream.watched.uris();
+                for uri in news.resources.iter().filter(|uri| is_shared || watched.contains(*uri)) {
                     audience.resource_updated(upstream, uri, None);
                 }
                 lists.fetch(&news.lists).await;
@@ -195,6 +202,8 @@ async fn attend(
             () = upstream.suspected.notified() => {
                 match probe(connection).await {
                     Ok(()) => upstream.cleared(connection),
+                    // No call was lost on it, so it may just be busy.
+                    Err(ClientError::Silent(_)) if !connection.is_suspect() => {}
                     Err(error) => {
                         if Refusal::of(&error) == Some(Refusal::Era) {
                             upstream.forget_era().await;
@@ -262,13 +271,11 @@ async fn look(connection: &Connection) -> Result<(), ClientError> {
         return peer.call("server/discover", b"").await.map(drop);
     }
     match peer.call("ping", b"").await {
-        // Simple servers have never heard of it.
-        Err(ClientError::Rpc(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-            match connection.offers.tools {
-                true => peer.list_tools().await.map(drop),
-                false => Ok(()),
-            }
-        }
+        // Simple servers have never heard of it, and say so in many ways.
+        Err(ClientError::Rpc(_)) => match connection.offers.tools {
+            true => peer.list_tools().await.map(drop),
+            false => Ok(()),
+        },
         asked => asked.map(drop),
     }
 }

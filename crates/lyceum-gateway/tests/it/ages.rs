@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::census::children;
 use crate::healing::status;
 use crate::house::{
-    House, Way, counts, fixture_upstream, own_server, serve_handler, setting, text,
+    House, Way, counts, fixture_upstream, own_server, serve_handler, setting, text, until,
     upstream_program,
 };
 use crate::mirror::Mirror;
@@ -189,5 +189,21 @@ async fn sessions_whose_processes_do_not_start_do_not_start_them_again_and_again
     }
     assert!(told.contains("several calls in a row"), "{told}");
     assert_eq!(n_started(), 4, "one lists, three were tried");
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_in_vain_does_not_keep_others_from_calling() {
+    // One process lists, one is the caller's, and there are no more.
+    let directory = tempfile::tempdir().unwrap();
+    let house = scripted("[ N -le 2 ] || exit 3; FIXTURE", directory.path(), 8).await;
+    let (caller, _) = house.client(Revision::V2025_11_25).await;
+    assert_eq!(text(&caller, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
+    let (watcher, _) = house.client(Revision::V2025_11_25).await;
+    let params = r#"{"uri":"up+fixture://watched"}"#;
+    watcher.call("resources/subscribe", params).await.unwrap();
+    let n_started = || std::fs::read(directory.path().join("count")).unwrap().len() / 2;
+    until("nothing more is started", || n_started() >= 7).await;
+    assert_eq!(text(&caller, "up_echo", json!({"text": "b"})).await.unwrap(), "b");
     house.gateway.close().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lyceum_gateway::process::{AllowedCommands, Limits};
-use lyceum_gateway::{Status, UpstreamConfig};
+use lyceum_gateway::{Status, Target, UpstreamConfig};
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::json;
 
@@ -43,4 +43,20 @@ async fn processes_obey_the_commands_allowed_now_and_other_upstreams_go_on() {
     house.gateway.configure(configs);
     becomes(&house, [Status::Up, Status::Up]).await;
     assert_eq!(text(&peer, "up_echo", json!({"text": "again"})).await.unwrap(), "again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_of_the_same_name_does_not_inherit_tools() {
+    let (config, _running) = fixture_upstream(Way::Http, RevisionSet::LEGACY).await;
+    let house = House::with(vec![config.clone()], None).await;
+    let (peer, _) = house.client(Revision::V2026_07_28).await;
+    let n_tools = async || peer.list_tools().await.unwrap().len();
+    let before = n_tools().await;
+    assert!(before > 0);
+    let call_timeout = Duration::from_secs(50);
+    house.gateway.configure(vec![UpstreamConfig { call_timeout, ..config.clone() }]);
+    assert_eq!(n_tools().await, before);
+    let target = Target::Command(vec!["false".to_owned()]);
+    house.gateway.configure(vec![UpstreamConfig { target, ..config }]);
+    assert_eq!(n_tools().await, 0);
 }

@@ -7,18 +7,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use lyceum_gateway::oauth::OAuthConfig;
 use lyceum_gateway::{HeaderSource, Status, UpstreamConfig};
-use lyceum_http::client::{ClientHandler, ServerRequest};
+use lyceum_http::client::{CallOptions, ClientHandler, ServerRequest};
 use lyceum_wire::{Revision, RevisionSet, RpcError};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::census::children;
+use crate::census::{child_numbers, children};
 use crate::healing::{modern, outcome, status};
 use crate::house::{House, Way, fixture_upstream, text, until};
 use crate::mirror::{Mirror, Reply, plain};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const FORBIDDEN: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
 const UNAUTHORIZED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,12 +163,51 @@ async fn calls_under_way_outlive_the_connection_that_grew_too_old() {
         async move { text(&peer, "up_ask", json!({})).await }
     });
     until("there is no other process", || children() == 2).await;
-    // A further one has taken over by the time the third is there.
-    until("the other does not grow old", || children() == 3).await;
+    // The other one is idle, and gives way to a third.
+    let processes = child_numbers();
+    until("the other does not grow old", || children() == 2 && child_numbers() != processes).await;
     assert_eq!(text(&peer, "up_echo", json!({"text": "a"})).await.unwrap(), "a");
     may.send_replace(true);
     assert_eq!(asking.await.unwrap().unwrap(), "Hello, Ada!");
     until("the old process stays", || children() == 1).await;
     house.gateway.close().await;
     assert_eq!(children(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_forbidden_changes_nothing_for_others() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/call" => Reply::Bytes(FORBIDDEN.to_vec()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    assert!(outcome(&peer, "up_mirror").await.0);
+    until("nobody has looked whether it is more than the call", || upstream.n_seen("ping") == 1)
+        .await;
+    for _ in 0..50 {
+        assert!(outcome(&peer, "up_mirror").await.0);
+    }
+    assert_eq!(upstream.n_seen("initialize"), 1);
+    assert_eq!(house.gateway.health()[0].1.status, Status::Up);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_refuses_a_call_and_is_busy_then_is_not_given_up() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/call" => Reply::Error(-32602),
+        "ping" => Reply::Endless(String::new(), Vec::new()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    peer.call_tool("up_mirror", "{}", &CallOptions::new()).await.unwrap_err();
+    until("nobody has looked", || upstream.n_seen("ping") == 1).await;
+    // Longer than it is waited for.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(upstream.n_seen("initialize"), 1);
+    assert_eq!(house.gateway.health()[0].1.status, Status::Up);
 }

@@ -184,6 +184,7 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
         ("other.echo", ["other cannot be reached", "other is still being connected to"]),
         ("silent_echo", ["silent is still being connected to"; 2]),
         ("down_hidden", ["Unknown tool: down_hidden"; 2]),
+        ("down.hidden", ["Unknown tool: down.hidden"; 2]),
         ("down", ["Unknown tool: down"; 2]),
         ("nobody_echo", ["Unknown tool: nobody_echo"; 2]),
     ] {
