@@ -210,7 +210,7 @@ impl Held {
         let deadline = *call.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
         if deadline <= Instant::now() {
             return Err(RpcError::internal(
-                "the call has waited too long for its client's answers",
+                "the call has waited too long for its client's answers; make it again",
             ));
         }
         let id = u128::from_be_bytes(random());

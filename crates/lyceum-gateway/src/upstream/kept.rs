@@ -127,8 +127,11 @@ async fn keep(upstream: Arc<Upstream>, keeping: Keeping) {
             }
             Err(unavailable) => tracing::debug!(%unavailable, "nothing can be watched"),
         }
-        let [chance] = random();
-        sleep(backoff.next(chance)).await;
+        // Whoever begins again after the end need not wait for it.
+        if !watched.is_empty() {
+            let [chance] = random();
+            sleep(backoff.next(chance)).await;
+        }
     }
 }
 

@@ -86,11 +86,11 @@ impl OwnConnections {
             if let Some(down @ Unavailable::Down { .. }) = upstream.unreached() {
                 return Err(down);
             }
-            // Boxed, because it is rare and would make every call larger.
             let updates = match &owner {
                 Owner::Caller(_) => Arc::new(News::default()),
                 Owner::Spare(_) => Arc::clone(&upstream.news),
             };
+            // Boxed, because it is rare and would make every call larger.
             let dialled = Box::pin(upstream.dial(capabilities, &updates)).await;
             dialled.map(Arc::new).map_err(|error| {
                 let reason = describe(&error);
@@ -212,11 +212,11 @@ impl Owner {
 
 /// What a caller's own connection says that it can do.
 pub(super) fn introduced(cx: &Context) -> Bytes {
-    match cx.caller() {
-        Caller::Session(_) => asking::capabilities(cx.capabilities),
+    match cx.session_key {
+        Some(_) => asking::capabilities(cx.capabilities),
         // A modern client says with every request what it can do, so there is nothing it could
         // not do in another one.
-        Caller::Principal(..) => Bytes::from_static(CAPABILITIES),
+        None => Bytes::from_static(CAPABILITIES),
     }
 }
 

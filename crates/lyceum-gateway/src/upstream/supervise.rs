@@ -22,7 +22,7 @@ use crate::listing::Kind;
 pub(super) const TICK: Duration = Duration::from_secs(1);
 /// Changes are gathered for this long before anything is listed again.
 pub(super) const GATHER: Duration = Duration::from_millis(100);
-/// How long a connection must last to count as good.
+/// How long a connection, or a stream, must last to count as good.
 pub(super) const GOOD: Duration = Duration::from_secs(5);
 /// How long an upstream that looks broken may take to show that it is not.
 const PROBE: Duration = Duration::from_secs(5);

@@ -12,13 +12,12 @@ use tokio::time::{Instant, timeout};
 use super::backoff::Backoff;
 use super::news::News;
 use super::refusal::is_final;
+use super::supervise::GOOD;
 use super::{Connection, Upstream, Watched};
 use crate::listing::Kind;
 
 /// How long an upstream may take to acknowledge a listening stream.
 const OPENING: Duration = Duration::from_secs(5);
-/// How long a stream must stand to count as good.
-const GOOD: Duration = Duration::from_secs(5);
 
 /// Subscriptions at the upstream: a listening stream of a modern one, one request per resource of a
 /// legacy one. What may have changed while nothing stood is news as soon as something stands again.
