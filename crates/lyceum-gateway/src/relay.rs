@@ -33,7 +33,7 @@ use crate::upstream::{Connection, Upstream};
 use answer::Source;
 pub(crate) use held::Held;
 use held::{Calling, HeldCall, Step};
-use line::{Line, Relaying};
+use line::Line;
 pub(crate) use params::with_member;
 use state::State;
 pub(crate) use subject::Subject;
@@ -301,9 +301,9 @@ impl<'a> Relay<'a> {
 
     /// What is to be called, and what it has to do with tasks.
     fn prepare<'r>(
-        &self,
+        &'r self,
         connection: &Connection,
-        state: &State,
+        state: &'r State,
         request: &Request,
         raw: &'r [u8],
         cx: &Context,
@@ -344,7 +344,7 @@ impl<'a> Relay<'a> {
             "tasks/result" => tasks::RESULT,
             _ => upstream.config.call_timeout,
         };
-        let mut options = CallOptions::new().handler(Relaying(Arc::clone(line))).silence(silence);
+        let mut options = CallOptions::new().shared_handler(Arc::clone(line)).silence(silence);
         if let Some(caller) = caller(cx) {
             options = options.caller(caller);
         }

@@ -14,7 +14,7 @@ use crate::answer;
 use crate::context::{Context, Principal};
 use crate::dialect::{Decision, Policy};
 use crate::endpoint::Shared;
-use crate::handler::{Handler, Outcome};
+use crate::handler::Handler;
 use crate::legacy::RunningCall;
 use crate::outlet::PostOutlet;
 use crate::pipeline::{End, Reply, SESSION};
@@ -145,7 +145,7 @@ impl<H: Handler> Shared<H> {
                 Err(RpcError::internal("the server failed while handling this request"))
             });
             match result {
-                Ok(outcome) => Answer::result(&id, &outcome),
+                Ok(outcome) => Answer::whole(outcome.into_response(&id)),
                 Err(error) if era == Era::Legacy => {
                     Answer::error(&id, &in_dialect(error, is_tool_call, shared.policy), era)
                 }
@@ -182,10 +182,6 @@ impl<H: Handler> Shared<H> {
 }
 
 impl Answer {
-    fn result(id: &Id, outcome: &Outcome) -> Self {
-        Self::whole(encode::result(id, outcome.as_bytes()))
-    }
-
     /// An answer that is framed already.
     pub(crate) fn whole(message: Bytes) -> Self {
         Self { status: StatusCode::OK, message, succeeded: true }

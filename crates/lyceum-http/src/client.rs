@@ -36,6 +36,7 @@ mod builder;
 mod call;
 mod connect;
 mod core;
+mod driven;
 mod endpoint;
 mod error;
 mod exchange;

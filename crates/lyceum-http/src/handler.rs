@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lyceum_wire::{Notification, ParamHeaders, Request, RpcError};
+use lyceum_wire::{Id, Notification, ParamHeaders, Request, RpcError, Writer, encode};
 
 use crate::context::Context;
 use crate::legacy::Session;
@@ -73,12 +73,26 @@ pub struct About<'a> {
 
 /// The raw JSON of a request's `result` member, already in the shape of the request's era.
 #[derive(Debug, Clone)]
-pub struct Outcome(Bytes);
+pub struct Outcome(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    Result(Bytes),
+    /// The whole response, and where the result starts in it.
+    Response(Bytes, usize),
+}
 
 impl Outcome {
     /// Wraps compact, single-line JSON.
     pub fn json(result: impl Into<Bytes>) -> Self {
-        Self(result.into())
+        Self(Form::Result(result.into()))
+    }
+
+    /// Has `fill` write the members of the result of request `id`, in about `room` bytes: where the
+    /// response needs them, so that nobody has to copy them there.
+    pub fn written(id: &Id, room: usize, fill: impl FnOnce(&mut Writer)) -> Self {
+        let response = encode::result_with(id, room, fill);
+        Self(Form::Response(response, encode::result_start(id)))
     }
 
     /// Serializes `result`.
@@ -87,13 +101,24 @@ impl Outcome {
     /// When `result` cannot be represented as JSON.
     pub fn of<T: serde::Serialize>(result: &T) -> Result<Self, RpcError> {
         match serde_json::to_vec(result) {
-            Ok(json) => Ok(Self(json.into())),
+            Ok(json) => Ok(Self::json(json)),
             Err(error) => Err(RpcError::internal(format!("result is not JSON: {error}"))),
         }
     }
 
     /// The JSON text.
-    pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Form::Result(result) => result,
+            Form::Response(response, start) => &response[*start..response.len() - 1],
+        }
+    }
+
+    /// The response to request `id`.
+    pub fn into_response(self, id: &Id) -> Bytes {
+        match self.0 {
+            Form::Result(result) => encode::result(id, &result),
+            Form::Response(response, _) => response,
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! [`Timers`]: timers for waits that hardly ever last as long as they may.
 //!
-//! Nearly every call ends long before its time is up. A timer that was set for it is kept and set
-//! later for the next one, which costs a fraction of making, entering and removing another.
+//! Nearly every call ends long before its time is up. A timer that was set for it is kept for the next
+//! one, and set again only when it rings too early for it: that costs a fraction of making, entering and
+//! removing another.
 //!
 //! The spare ones of an endpoint, or of a client, are under one lock, which every wait takes twice: to
 //! pop a timer, and to push it back.
@@ -47,12 +48,15 @@ impl Timers {
         // Another's does not ring here. So far tokio gives no id twice, though it does not promise that.
         let set = match spare.filter(|spare| spare.runtime == runtime) {
             Some(mut spare) => {
-                spare.sleep.as_mut().reset(deadline);
+                // One that rings too early is set again then, which most waits do not live to see.
+                if spare.sleep.deadline() > deadline {
+                    spare.sleep.as_mut().reset(deadline);
+                }
                 spare
             }
             None => Set { sleep: Box::pin(sleep_until(deadline)), runtime },
         };
-        Wait { timers: self, set: Some(set) }
+        Wait { timers: self, deadline, set: Some(set) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Set>> {
@@ -64,6 +68,7 @@ impl Timers {
 #[derive(Debug)]
 pub(crate) struct Wait<'a> {
     timers: &'a Timers,
+    deadline: Instant,
     /// `None` once it has rung.
     set: Option<Set>,
 }
@@ -72,8 +77,13 @@ impl Future for Wait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.deadline;
         if let Some(set) = &mut self.set {
             std::task::ready!(set.sleep.as_mut().poll(cx));
+            if set.sleep.deadline() < deadline {
+                set.sleep.as_mut().reset(deadline);
+                std::task::ready!(set.sleep.as_mut().poll(cx));
+            }
             self.set = None;
         }
         Poll::Ready(())

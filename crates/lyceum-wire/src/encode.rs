@@ -26,6 +26,20 @@ pub fn result(id: &Id, result: &[u8]) -> Bytes {
     Bytes::from(out)
 }
 
+/// The same, where `fill` writes the members of the result, in about `room` bytes.
+pub fn result_with(id: &Id, room: usize, fill: impl FnOnce(&mut Writer)) -> Bytes {
+    let mut out = Vec::with_capacity(OPEN.len() + id_length(id) + RESULT.len() + room);
+    out.extend_from_slice(OPEN);
+    write_id(&mut out, id);
+    out.extend_from_slice(RESULT);
+    closed(out, fill)
+}
+
+/// Where the result starts in what [`result`] writes; it ends before the last byte.
+pub fn result_start(id: &Id) -> usize {
+    OPEN.len() + id_length(id) + RESULT.len()
+}
+
 /// Appends what [`result`] writes.
 pub fn result_into(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
     out.extend_from_slice(OPEN);
@@ -97,10 +111,15 @@ pub fn request_with(id: &Id, method: &str, room: usize, fill: impl FnOnce(&mut W
     write_id(&mut out, id);
     write_method(&mut out, method);
     out.extend_from_slice(PARAMS);
+    closed(out, fill)
+}
+
+/// A message that ends with an object, whose members `fill` writes.
+fn closed(out: Vec<u8>, fill: impl FnOnce(&mut Writer)) -> Bytes {
     let start = out.len();
-    let mut params = Writer::at_end_of(out);
-    fill(&mut params);
-    let mut out = params.into_vec();
+    let mut object = Writer::at_end_of(out);
+    fill(&mut object);
+    let mut out = object.into_vec();
     put_on_one_line(&mut out[start..]);
     out.push(b'}');
     Bytes::from(out)

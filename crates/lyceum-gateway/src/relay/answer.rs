@@ -55,11 +55,13 @@ impl Relay<'_> {
             let task = TaskRef::new(self.subject.upstream(), source.connection, &own, cx);
             return Outcome::json(tasks::created(self.door, result, &task, cx, &shape));
         }
-        let result = result::passed_back(result, &shape);
-        Outcome::json(match &self.subject {
-            Subject::Task(task) => tasks::followed(&result, task, &shape),
-            _ => result,
-        })
+        match &self.subject {
+            Subject::Task(task) => {
+                let result = result::passed_back(result, &shape);
+                Outcome::json(tasks::followed(&result, task, &shape))
+            }
+            _ => result::answered(&request.id, result, &shape),
+        }
     }
 
     pub(super) fn info(&self) -> &[u8] {

@@ -45,10 +45,6 @@ pub(crate) struct Ask {
     pub(crate) answer: oneshot::Sender<Result<Bytes, RpcError>>,
 }
 
-/// Answers and hears an upstream on behalf of a client.
-#[derive(Debug, Clone)]
-pub(crate) struct Relaying(pub(crate) Arc<Line>);
-
 impl Line {
     /// A line whose client is there until the end; `task` is what it knows the task by that the
     /// call waits for.
@@ -143,14 +139,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ClientHandler for Relaying {
+/// Answers and hears the upstream on behalf of the client.
+impl ClientHandler for Line {
     async fn request(&self, request: ServerRequest) -> Result<Bytes, RpcError> {
-        self.0.ask(request.method, request.params.unwrap_or_default()).await
+        self.ask(request.method, request.params.unwrap_or_default()).await
     }
 
     async fn notification(&self, notification: ServerNotification) {
         let (method, params) = (notification.method.as_str(), notification.params);
-        let Some(client) = self.0.client() else { return };
+        let Some(client) = self.client() else { return };
         let params = match method {
             "notifications/progress" => params.and_then(|raw| progress(&raw, &client)),
             "notifications/message" => params.filter(|raw| is_wanted(raw, &client)),
@@ -159,7 +156,7 @@ impl ClientHandler for Relaying {
             }
             _ => {
                 // Some servers tell of changes on the stream of whatever call is under way.
-                self.0.upstream.hear(method, params.as_deref(), &client);
+                self.upstream.hear(method, params.as_deref(), &client);
                 None
             }
         };

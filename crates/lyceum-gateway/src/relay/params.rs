@@ -42,7 +42,7 @@ impl Passing<'_> {
 /// The params to pass on, read from those of a request. Everything else keeps its place and its text.
 pub(crate) fn passed_on<'a>(
     raw: &'a [u8],
-    passing: &Passing<'_>,
+    passing: &Passing<'a>,
     dropped: impl Fn(&str) -> bool,
 ) -> Result<CallParams<'a>, RpcError> {
     let mut out = CallParams::new();
@@ -55,7 +55,7 @@ pub(crate) fn passed_on<'a>(
             ("_meta", _) => {
                 return Err(RpcError::invalid_params("params: _meta must be an object"));
             }
-            (_, Passing::Member(member, own)) if name == *member => out.text(*member, own),
+            (_, Passing::Member(member, own)) if name == *member => out.text(*member, *own),
             ("ref", Passing::Reference(member, own)) => {
                 out.raw("ref", replaced(value, member, own)?);
             }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use lyceum_wire::{Era, Object, Writer, elements, encode};
+use lyceum_http::Outcome;
+use lyceum_wire::{Era, Id, Object, Writer, elements, encode};
 use memchr::memmem::Finder;
 
 use super::params::HOP_PREFIX;
@@ -35,14 +36,38 @@ pub(crate) struct Shape<'a> {
 
 /// The result as the client may see it. What nobody asked to change is copied as it is.
 pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
+    let Some(has_uris) = change(result, shape) else { return result.clone() };
+    let mut out = Writer::with_capacity(room(result, shape));
+    rewrite(result, has_uris, shape, &mut out);
+    out.finish()
+}
+
+/// The same, as the answer to request `id`.
+pub(crate) fn answered(id: &Id, result: &Bytes, shape: &Shape<'_>) -> Outcome {
+    match change(result, shape) {
+        None => Outcome::json(result.clone()),
+        Some(has_uris) => Outcome::written(id, room(result, shape), |out| {
+            rewrite(result, has_uris, shape, out);
+        }),
+    }
+}
+
+/// Whether a result has to be changed, and if so, whether it has URIs.
+fn change(result: &Bytes, shape: &Shape<'_>) -> Option<bool> {
     // Most have no URIs, and looking is cheaper than reading.
     let has_uris = !shape.uris.is_empty() && URI.find(result).is_some();
     let is_legacy = shape.client == Era::Legacy && shape.upstream == Era::Legacy;
-    if (is_legacy && !has_uris) || !result.starts_with(b"{") {
-        return result.clone();
-    }
+    let stays = (is_legacy && !has_uris) || !result.starts_with(b"{");
+    (!stays).then_some(has_uris)
+}
+
+/// About how many bytes a result takes once it is changed.
+fn room(result: &Bytes, shape: &Shape<'_>) -> usize {
+    result.len() + shape.info.len() + NAMES
+}
+
+fn rewrite(result: &Bytes, has_uris: bool, shape: &Shape<'_>, out: &mut Writer) {
     let members = Object::of_checked(result);
-    let mut out = Writer::with_capacity(result.len() + shape.info.len() + NAMES);
     let completed = shape.client == Era::Modern && members.get("resultType").is_none();
     if completed {
         out.raw("resultType", "\"complete\"");
@@ -66,8 +91,7 @@ pub(crate) fn passed_back(result: &Bytes, shape: &Shape<'_>) -> Bytes {
             }
         }
     }
-    write_meta(&mut out, meta, shape);
-    out.finish()
+    write_meta(out, meta, shape);
 }
 
 /// The result of a tool that could not be called, for the model to read.

@@ -62,11 +62,11 @@ impl From<Notification> for ServerNotification {
 
 /// A handler of any type.
 #[derive(Clone)]
-pub(crate) struct Handler(Arc<dyn Erased>);
+pub(crate) struct Handler(pub(super) Arc<dyn Erased>);
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-trait Erased: Send + Sync {
+pub(super) trait Erased: Send + Sync {
     fn request(&self, request: ServerRequest) -> Boxed<'_, Result<Bytes, RpcError>>;
     fn notification(&self, notification: ServerNotification) -> Boxed<'_, ()>;
 }

@@ -263,7 +263,7 @@ impl Modern {
     fn headers(&self, call: &Call<'_>) -> Result<HeaderMap, ClientError> {
         let mut headers = self.language().headers.clone();
         if call.method != CALL {
-            headers.insert(METHOD, header_value(call.method.to_owned())?);
+            headers.insert(METHOD, header_value(call.method.into())?);
         }
         let Some(member) = required_name(call.method) else {
             headers.remove(NAME);
@@ -280,17 +280,13 @@ impl Modern {
             CALL => self.tools.headers(&name)?,
             _ => None,
         };
-        if let Cow::Owned(encoded) = encode_value(&name) {
-            headers.insert(NAME, header_value(encoded)?);
-        } else {
-            headers.insert(NAME, header_value(name)?);
-        }
+        headers.insert(NAME, header_value(encode_value(&name))?);
         if let Some(params) = params {
             let arguments = call.params.get("arguments").map(str::as_bytes);
             for (name, value) in params.mirror(arguments) {
                 let name = HeaderName::try_from(&name)
                     .map_err(|_| ClientError::InvalidParams(format!("no header name: {name}")))?;
-                headers.insert(name, header_value(value)?);
+                headers.insert(name, header_value(value.into())?);
             }
         }
         Ok(headers)
@@ -331,9 +327,13 @@ pub(crate) fn supported_in(error: &RpcError) -> Option<(RevisionSet, String)> {
     versions_in(error.data.as_ref()?, "supported")
 }
 
-fn header_value(text: String) -> Result<HeaderValue, ClientError> {
+fn header_value(text: Cow<'_, str>) -> Result<HeaderValue, ClientError> {
     let unfit = "its name or a parameter does not fit in a header";
-    HeaderValue::try_from(text).map_err(|_| ClientError::InvalidParams(unfit.to_owned()))
+    let value = match text {
+        Cow::Borrowed(text) => HeaderValue::from_str(text),
+        Cow::Owned(text) => HeaderValue::try_from(text),
+    };
+    value.map_err(|_| ClientError::InvalidParams(unfit.to_owned()))
 }
 
 fn unanswered() -> ClientError {

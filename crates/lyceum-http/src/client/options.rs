@@ -66,8 +66,14 @@ impl CallOptions {
     /// handlers of their own that are under way have the same [`caller`](Self::caller), or there is
     /// only one such call, it goes to the newest of them; otherwise to the client's own handler.
     #[must_use]
-    pub fn handler(mut self, handler: impl ClientHandler) -> CallOptions {
-        self.handler = Some(Handler::new(handler));
+    pub fn handler(self, handler: impl ClientHandler) -> CallOptions {
+        self.shared_handler(Arc::new(handler))
+    }
+
+    /// [`handler`](Self::handler), for one that others have, too.
+    #[must_use]
+    pub fn shared_handler(mut self, handler: Arc<impl ClientHandler>) -> CallOptions {
+        self.handler = Some(Handler(handler));
         self
     }
 

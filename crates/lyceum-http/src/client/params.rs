@@ -69,8 +69,42 @@ pub struct CallParams<'a> {
     meta: Members<'a>,
 }
 
-/// Names, and values as raw JSON.
-type Members<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+type Members<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
+/// The value of a member.
+#[derive(Clone, Debug)]
+enum Value<'a> {
+    /// As it is written.
+    Raw(Cow<'a, str>),
+    /// A string that is yet to be written.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Value<'a> {
+    /// Holds the place of what is kept elsewhere.
+    const ELSEWHERE: Value<'static> = Value::Raw(Cow::Borrowed(""));
+
+    fn write(&self, name: &str, out: &mut Writer) {
+        match self {
+            Value::Raw(raw) => out.raw(name, &**raw),
+            Value::Text(text) => out.text(name, text),
+        }
+    }
+
+    /// About how many bytes it takes.
+    fn room(&self) -> usize {
+        match self {
+            Value::Raw(text) | Value::Text(text) => text.len() + PUNCTUATION,
+        }
+    }
+
+    fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Raw(raw) => Value::Raw(raw.into_owned().into()),
+            Value::Text(text) => Value::Text(text.into_owned().into()),
+        }
+    }
+}
 
 impl<'a> CallParams<'a> {
     /// An object without members so far.
@@ -90,10 +124,11 @@ impl<'a> CallParams<'a> {
                 params.raw(name, value);
                 continue;
             }
-            params.members.push((name, Cow::default()));
+            params.members.push((name, Value::ELSEWHERE));
             let meta = Object::parse(value.as_bytes())
                 .map_err(|error| ClientError::InvalidParams(format!("{META}: {error}")))?;
-            params.meta = meta.into_iter().map(|(name, value)| (name, value.into())).collect();
+            let raw = |value: &'a str| Value::Raw(value.into());
+            params.meta = meta.into_iter().map(|(name, value)| (name, raw(value))).collect();
         }
         params.text = Some(raw);
         Ok(params)
@@ -102,23 +137,22 @@ impl<'a> CallParams<'a> {
     /// Adds a member whose value is raw JSON, one that is not there yet and is not `_meta`.
     pub fn raw(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.text = None;
-        self.members.push((name.into(), value.into()));
+        self.members.push((name.into(), Value::Raw(value.into())));
     }
 
     /// Adds a member that is a string.
-    pub fn text(&mut self, name: impl Into<Cow<'a, str>>, value: &str) {
-        let mut raw = Vec::with_capacity(value.len() + 2);
-        encode::write_str(&mut raw, value);
-        self.raw(name, String::from_utf8(raw).expect("what is written from text is text"));
+    pub fn text(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
+        self.text = None;
+        self.members.push((name.into(), Value::Text(value.into())));
     }
 
     /// Adds a member of `_meta`, which comes where the first of them is added.
     pub fn meta(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) {
         self.text = None;
-        if self.get(META).is_none() {
-            self.members.push((Cow::Borrowed(META), Cow::default()));
+        if find(&self.members, META).is_none() {
+            self.members.push((Cow::Borrowed(META), Value::ELSEWHERE));
         }
-        self.meta.push((name.into(), value.into()));
+        self.meta.push((name.into(), Value::Raw(value.into())));
     }
 
     /// Takes a member away, if there is one of this name.
@@ -130,8 +164,8 @@ impl<'a> CallParams<'a> {
     /// The same, independent of what was read.
     pub fn into_owned(self) -> CallParams<'static> {
         let own = |members: Members<'_>| -> Members<'static> {
-            let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
-            members.into_iter().map(|(name, value)| (own(name), own(value))).collect()
+            let own = |name: Cow<'_, str>| Cow::Owned(name.into_owned());
+            members.into_iter().map(|(name, value)| (own(name), value.into_owned())).collect()
         };
         let CallParams { are_there, members, meta, .. } = self;
         CallParams { are_there, text: None, members: own(members), meta: own(meta) }
@@ -144,19 +178,22 @@ impl<'a> CallParams<'a> {
         out.finish()
     }
 
-    /// A member's raw JSON.
+    /// The raw JSON of a member that was added as such.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        find(&self.members, name)
+        raw(find(&self.members, name)?)
     }
 
     /// The text of a member that is a string.
-    pub(crate) fn text_of(&self, name: &str) -> Option<String> {
-        string(self.get(name)?).map(Cow::into_owned)
+    pub(crate) fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
+        match find(&self.members, name)? {
+            Value::Raw(raw) => string(raw),
+            Value::Text(text) => Some(Cow::Borrowed(text)),
+        }
     }
 
     /// The caller's own progress token.
     pub(crate) fn progress_token(&self) -> Option<&str> {
-        find(&self.meta, PROGRESS_TOKEN)
+        raw(find(&self.meta, PROGRESS_TOKEN)?)
     }
 
     /// A legacy request. The params only gain a progress token, if the caller wants to hear of
@@ -172,12 +209,12 @@ impl<'a> CallParams<'a> {
         }
         encode::request_with(id, method, self.room(), |out| {
             for (name, value) in self.members.iter().filter(|(name, _)| name != META) {
-                out.raw(name, &**value);
+                value.write(name, out);
             }
             out.object(META, |meta| {
                 for (name, value) in self.meta.iter().filter(|(name, _)| !replaced(name, progress))
                 {
-                    meta.raw(name, &**value);
+                    value.write(name, meta);
                 }
                 self.add_token(meta, id, progress);
             });
@@ -187,12 +224,12 @@ impl<'a> CallParams<'a> {
     fn write(&self, out: &mut Writer) {
         for (name, value) in &self.members {
             if name != META {
-                out.raw(name, &**value);
+                value.write(name, out);
                 continue;
             }
             out.object(META, |meta| {
                 for (name, value) in &self.meta {
-                    meta.raw(name, &**value);
+                    value.write(name, meta);
                 }
             });
         }
@@ -215,7 +252,7 @@ impl<'a> CallParams<'a> {
             for (name, value) in self.members.iter().filter(|(name, _)| name != META) {
                 let replaced = again > 0 && matches!(&**name, "inputResponses" | "requestState");
                 if !replaced {
-                    out.raw(name, &**value);
+                    value.write(name, out);
                 }
             }
             if let Some(responses) = &retry.responses {
@@ -228,7 +265,7 @@ impl<'a> CallParams<'a> {
                 for (name, value) in self.meta.iter().filter(|(name, _)| !hop.contains(&&**name)) {
                     let level = name == META_LOG_LEVEL && ours.log_level.is_some();
                     if !level && !replaced(name, progress) {
-                        meta.raw(name, &**value);
+                        value.write(name, meta);
                     }
                 }
                 self.add_token(meta, id, progress);
@@ -251,7 +288,7 @@ impl<'a> CallParams<'a> {
     /// About how many bytes the params take.
     fn room(&self) -> usize {
         let members = self.members.iter().chain(&self.meta);
-        NAMES + members.map(|(name, value)| name.len() + value.len() + PUNCTUATION).sum::<usize>()
+        NAMES + members.map(|(name, value)| name.len() + value.room()).sum::<usize>()
     }
 }
 
@@ -270,8 +307,15 @@ impl Meta<'_> {
     }
 }
 
-fn find<'m>(members: &'m Members<'_>, name: &str) -> Option<&'m str> {
-    members.iter().find(|(member, _)| member == name).map(|(_, value)| &**value)
+fn find<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Value<'a>> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+}
+
+fn raw<'m>(value: &'m Value<'_>) -> Option<&'m str> {
+    match value {
+        Value::Raw(raw) => Some(raw),
+        Value::Text(_) => None,
+    }
 }
 
 /// Whether a member of the caller's `_meta` gives way to a progress token of ours.

@@ -3,6 +3,7 @@
 //! Over lines and HTTP+SSE all answers do. Over Streamable HTTP none should, but some servers send
 //! an answer, or the progress of a call, on the session's standing stream.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -80,7 +81,10 @@ impl Pending {
             token: Token::of(call),
             handler: call.options.handler.clone(),
             caller: call.options.caller,
-            task: (call.method == "tasks/result").then(|| call.params.text_of("taskId")).flatten(),
+            task: match call.method {
+                "tasks/result" => call.params.text_of("taskId").map(Cow::into_owned),
+                _ => None,
+            },
             keeping,
         };
         calls.insert(key, entry);

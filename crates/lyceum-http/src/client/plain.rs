@@ -4,8 +4,8 @@
 //! a call a fifth cheaper than with a general pool. No TLS, no proxies: for those there is
 //! [`Exchange::over`](super::exchange::Exchange::over).
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,15 +16,14 @@ use http::uri::PathAndQuery;
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
-use super::error::ClientError;
+use super::driven::Driven;
+use super::error::{BoxError, ClientError};
 use super::exchange::RequestBody;
 use super::reply::{Reply, Wanted, receive};
-use crate::absorb::{self, Absorber};
 
 /// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
 /// crosses with the hang-up is lost.
@@ -50,7 +49,7 @@ struct Pool {
 #[derive(Debug, Default)]
 struct Idle {
     /// With the time since which they are idle; the newest is last.
-    connections: Vec<(SendRequest<RequestBody>, Instant)>,
+    connections: Vec<(Box<Driven>, Instant)>,
     /// Whether somebody will clear away what is idle for too long.
     swept: bool,
 }
@@ -61,7 +60,7 @@ struct Idle {
 pub(crate) struct Kept {
     body: Incoming,
     ended: bool,
-    sender: Option<SendRequest<RequestBody>>,
+    driven: Option<Box<Driven>>,
     pool: Arc<Pool>,
 }
 
@@ -83,85 +82,78 @@ impl Plain {
         wanted: Wanted,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         async move {
-            while let Some(mut sender) = self.0.take() {
+            let (response, driven) = loop {
+                let Some(mut driven) = self.0.take() else {
+                    // Boxed, because it is rare and would make every call larger.
+                    break Box::pin(self.send_first(request)).await?;
+                };
                 // Its last response was read to the end, so it is ready at once or was closed; unless the
                 // server answered early and never reads the rest of that request.
-                // Boxed, because it is rare and would make every call larger.
-                let ready = |sender| Box::pin(timeout(READY, SendRequest::ready(sender)));
-                let is_ready = sender.is_ready() || matches!(ready(&mut sender).await, Ok(Ok(())));
-                if !is_ready {
+                let ready = |driven| Box::pin(timeout(READY, Driven::ready(driven)));
+                if !driven.is_ready() && !matches!(ready(&mut driven).await, Ok(true)) {
                     continue;
                 }
-                match sender.try_send_request(request).await {
-                    Ok(response) => return receive(self.keep(response, sender), wanted).await,
-                    Err(mut error) => match error.take_message() {
-                        // It was closed before anything was written.
-                        Some(unsent) => request = unsent,
-                        None => return Err(ClientError::Broken(error.into_error().into())),
-                    },
+                let unanswered = match driven.send(request).await {
+                    Ok(response) => break (response, driven),
+                    Err(unanswered) => unanswered,
+                };
+                match unanswered.unsent {
+                    // It was closed before anything was written.
+                    Some(unsent) => request = *unsent,
+                    None => return Err(ClientError::Broken(unanswered.error)),
                 }
-            }
-            let mut sender = Box::pin(self.connect()).await?;
-            let sent = sender.send_request(request).await;
-            let response = sent.map_err(|error| ClientError::Broken(error.into()))?;
-            // Boxed, because it is rare and would make every call larger.
-            Box::pin(receive(self.keep(response, sender), wanted)).await
+            };
+            receive(self.keep(response, driven), wanted).await
         }
     }
 
-    async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
+    /// Sends a request over a connection of its own.
+    async fn send_first(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Box<Driven>), ClientError> {
+        let mut driven = self.connect().await?;
+        match driven.send(request).await {
+            Ok(response) => Ok((response, driven)),
+            Err(unanswered) => Err(ClientError::Broken(unanswered.error)),
+        }
+    }
+
+    async fn connect(&self) -> Result<Box<Driven>, ClientError> {
         let mut connector = self.0.connector.clone();
         let stream = connector.call(self.0.url.clone()).await;
         let stream = stream.map_err(|error| ClientError::Unreachable(error.into()))?;
-        // One buffer for head and body: requests are small, and one write of two pieces costs more
-        // than a copy.
-        let shaken = http1::Builder::new().writev(false).handshake(stream).await;
-        let (sender, connection) =
-            shaken.map_err(|error| ClientError::Unreachable(error.into()))?;
-        tokio::spawn(async move {
-            let (mut connection, mut absorber) = (pin!(connection), Absorber::default());
-            let driven = poll_fn(|cx| {
-                let waker = absorber.waker(cx.waker());
-                connection.as_mut().poll(&mut Context::from_waker(waker))
-            });
-            if let Err(error) = driven.await {
-                // Whoever waits for an answer is told.
-                tracing::debug!(%error, "a connection broke");
-            }
-        });
-        Ok(sender)
+        let driven = Driven::new(stream).await;
+        driven.map(Box::new).map_err(|error| ClientError::Unreachable(error.into()))
     }
 
-    fn keep(
-        &self,
-        response: Response<Incoming>,
-        sender: SendRequest<RequestBody>,
-    ) -> Response<Kept> {
+    fn keep(&self, response: Response<Incoming>, driven: Box<Driven>) -> Response<Kept> {
         let pool = Arc::clone(&self.0);
-        response.map(|body| Kept { body, ended: false, sender: Some(sender), pool })
+        response.map(|body| Kept { body, ended: false, driven: Some(driven), pool })
     }
 }
 
 impl Pool {
     /// The connection that was used last.
-    fn take(&self) -> Option<SendRequest<RequestBody>> {
+    fn take(&self) -> Option<Box<Driven>> {
         let mut idle = self.lock();
-        let (sender, since) = idle.connections.pop()?;
+        let (driven, since) = idle.connections.pop()?;
         if since.elapsed() < IDLE {
-            return Some(sender);
+            return Some(driven);
         }
         // All others are older.
         idle.connections.clear();
         None
     }
 
-    fn put(self: &Arc<Pool>, sender: SendRequest<RequestBody>) {
+    fn put(self: &Arc<Pool>, mut driven: Box<Driven>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        driven.rest();
         let mut idle = self.lock();
-        if idle.connections.len() >= MAX_IDLE || sender.is_closed() {
+        if idle.connections.len() >= MAX_IDLE || driven.is_over() {
             return;
         }
-        idle.connections.push((sender, Instant::now()));
+        idle.connections.push((driven, Instant::now()));
         if !std::mem::replace(&mut idle.swept, true) {
             runtime.spawn(sweep(Arc::downgrade(self)));
         }
@@ -192,7 +184,7 @@ async fn sweep(pool: Weak<Pool>) {
         tokio::time::sleep(IDLE).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.lock();
-        idle.connections.retain(|(sender, since)| since.elapsed() < IDLE && !sender.is_closed());
+        idle.connections.retain(|(_, since)| since.elapsed() < IDLE);
         if idle.connections.is_empty() {
             idle.swept = false;
             return;
@@ -202,14 +194,16 @@ async fn sweep(pool: Weak<Pool>) {
 
 impl Body for Kept {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(absorb::poll_frame(Pin::new(&mut self.body), cx));
-        self.ended = frame.is_none();
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let kept = &mut *self;
+        let Some(driven) = &mut kept.driven else { return Poll::Ready(None) };
+        let frame = ready!(driven.poll_frame(&mut kept.body, cx));
+        kept.ended = frame.is_none();
         Poll::Ready(frame)
     }
 
@@ -224,10 +218,10 @@ impl Body for Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some(sender) = self.sender.take()
+        if let Some(driven) = self.driven.take()
             && (self.ended || self.body.is_end_stream())
         {
-            self.pool.put(sender);
+            self.pool.put(driven);
         }
     }
 }

@@ -127,46 +127,64 @@ where
 {
     let (parts, body) = response.into_parts();
     async move {
-        let content = match wanted {
-            _ if !parts.status.is_success() => {
+        let content = match expected(parts.status, &parts.headers, wanted)? {
+            Expected::Refusal => {
                 // Boxed, because it is rare and would make every call larger.
                 Content::Refused(Box::pin(refused(parts.status, &parts.headers, body)).await)
             }
-            Wanted::Nothing => {
+            Expected::Nothing => {
                 discard(body);
                 Content::Nothing
             }
-            Wanted::Content { body: max_body, event: max_event } => {
-                accepted(parts.status, &parts.headers, body, max_body, max_event).await?
+            Expected::Events { most } => {
+                let body = body.map_err(Into::into).boxed_unsync();
+                Content::Events(Box::new(Messages::new(body, most)))
+            }
+            Expected::Message { most } => {
+                message(collect(pin!(body), most).await?, &parts.headers)?
             }
         };
         Ok(Reply { headers: parts.headers, content })
     }
 }
 
-async fn accepted<B>(
+/// What a response's head says about its body.
+enum Expected {
+    Refusal,
+    Nothing,
+    /// Events of at most so many bytes.
+    Events {
+        most: usize,
+    },
+    /// A message of at most so many bytes, or nothing.
+    Message {
+        most: usize,
+    },
+}
+
+fn expected(
     status: StatusCode,
     headers: &HeaderMap,
-    body: B,
-    max_body: usize,
-    max_event: usize,
-) -> Result<Content, ClientError>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
+    wanted: Wanted,
+) -> Result<Expected, ClientError> {
+    if !status.is_success() {
+        return Ok(Expected::Refusal);
+    }
+    let Wanted::Content { body, event } = wanted else { return Ok(Expected::Nothing) };
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(ClientError::protocol("it compressed an answer nobody asked to compress"));
     }
     if is_of_type(headers, EVENT_STREAM) && status == StatusCode::OK {
-        let body = body.map_err(Into::into).boxed_unsync();
-        return Ok(Content::Events(Box::new(Messages::new(body, max_event))));
+        return Ok(Expected::Events { most: event });
     }
-    if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
-        discard(body);
-        return Ok(Content::Nothing);
+    match status {
+        StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Ok(Expected::Nothing),
+        _ => Ok(Expected::Message { most: body }),
     }
-    let body = collect(body, max_body).await?;
+}
+
+/// What a body holds that is no event stream.
+fn message(body: Bytes, headers: &HeaderMap) -> Result<Content, ClientError> {
     match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => Ok(Content::Nothing),
         // Some plain JSON servers do not name their content type.
@@ -202,12 +220,11 @@ pub(crate) fn discard<B: Body<Data = Bytes> + Send + 'static>(body: B) {
 }
 
 /// Reads a whole body of at most `limit` bytes.
-async fn collect<B>(body: B, limit: usize) -> Result<Bytes, ClientError>
+async fn collect<B>(mut body: Pin<&mut B>, limit: usize) -> Result<Bytes, ClientError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let mut body = pin!(body);
     let too_large = || ClientError::TooLarge { what: "the server's answer", limit };
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
@@ -251,7 +268,7 @@ where
     B::Error: Into<BoxError>,
 {
     // The status says enough if the body cannot be had.
-    let body = collect(body, MAX_REFUSAL).await.unwrap_or_default();
+    let body = collect(pin!(body), MAX_REFUSAL).await.unwrap_or_default();
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Refused {
         error: error_in(&body),

@@ -82,7 +82,7 @@ pub(super) async fn answer(handler: &impl Handler, request: Request, cx: Context
         })
     });
     match result.await {
-        Ok(outcome) => encode::result(&id, outcome.as_bytes()),
+        Ok(outcome) => outcome.into_response(&id),
         Err(error) => encode::error(Some(&id), &error),
     }
 }

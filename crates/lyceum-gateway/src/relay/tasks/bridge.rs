@@ -23,7 +23,7 @@ use super::shape::{self, Detail};
 use super::{RESULT, TaskRef, id_in, renamed, task_id, with_own_result};
 use crate::door::Door;
 use crate::relay::held::{Calling, HeldCall, Step};
-use crate::relay::line::{Line, Relaying};
+use crate::relay::line::Line;
 use crate::relay::params::with_member;
 use crate::relay::result::{Shape, passed_back};
 use crate::relay::{asking, caller, error};
@@ -171,7 +171,7 @@ impl Bridge<'_> {
     /// Waits for the result in the background, and gathers what the task asks.
     fn follow(&self) -> HeldCall {
         let line = Line::holding(self.cx.clone(), &self.task.upstream);
-        let options = self.options().handler(Relaying(Arc::clone(&line))).silence(RESULT);
+        let options = self.options().shared_handler(Arc::clone(&line)).silence(RESULT);
         let (connection, params) = (Arc::clone(self.connection), self.task.params());
         let in_use = connection.enter();
         let held_on = Arc::clone(&connection);
