@@ -12,6 +12,7 @@ mod fault;
 mod idempotency;
 mod integrity;
 mod keys;
+mod length;
 mod lexical;
 mod list;
 mod mark;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{self, InUse, beside, cannot};
 use super::fault::{Fault, explain};
-use super::{integrity, mark, schema};
+use super::{integrity, length, mark, schema};
 use crate::{Error, Result};
 
 /// How many pages are copied before writers get their turn: about a millisecond.
@@ -150,6 +150,10 @@ pub fn restore(from: &Path, to: &Path) -> Result<()> {
 pub fn check_file(path: &Path) -> Result<Vec<String>> {
     if !path.is_file() {
         return Err(Error::not_found(format!("{}: no such file", path.display())));
+    }
+    let cut = File::open(path).and_then(|file| length::problem(path, &file));
+    if let Some(cut) = cut.map_err(|error| cannot("read", path, &error))? {
+        return Ok(vec![cut]);
     }
     let connection = connection::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let check = || {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::{Fault, explain};
-use super::schema;
+use super::fault::{Fault, damaged, explain};
+use super::{length, schema};
 use crate::{Error, Result};
 
 /// How long a writer waits for another process, and a reader for a restarting log.
@@ -71,7 +71,12 @@ impl InUse {
 
 /// The writer's connection, with the schema up to date; makes the file if need be.
 pub(super) fn open_writer(path: &Path) -> Result<Connection> {
-    create(path)?;
+    let file = create(path)?;
+    let cut = length::problem(path, &file).map_err(|error| cannot("read", path, &error))?;
+    if let Some(cut) = cut {
+        return Err(named(path, Fault::Refused(damaged(&cut))));
+    }
+    drop(file);
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     set_up(&connection).map_err(|fault| named(path, fault))?;
     Ok(connection)

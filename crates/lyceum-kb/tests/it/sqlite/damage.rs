@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{fresh, open};
-use crate::store::{create, delete, path, policy, update};
+use crate::store::{create, delete, get, path, policy, update};
 
 /// Changes a row behind the store's back, as a bad disk would.
 fn tamper(store: &SqliteStore, sql: &str) {
@@ -158,6 +158,50 @@ async fn a_damaged_index_of_words_is_made_again() {
         assert_eq!(found(&store, "number7").await, Some(vec![]), "{sql}");
         assert_eq!(found(&store, "words").await, Some(vec![8]), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn a_file_without_its_last_byte_is_refused_and_so_is_such_a_backup() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory);
+    create(&store, "a", "text").await;
+    let (file, backup) = (store.path().to_owned(), directory.path().join("backup.db"));
+    store.backup(&backup, |_| {}).await.unwrap();
+    drop(store);
+    let whole = fs::read(&file).unwrap();
+    for n_lost in [1, 4095, 4096, 4097] {
+        fs::write(&file, &whole[..whole.len() - n_lost]).unwrap();
+        let error = SqliteStore::open(&file, policy()).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.message().contains("the file is cut short"), "{n_lost}: {error}");
+        let error = restore(&file, &backup).unwrap_err();
+        assert!(error.message().contains("choose another backup"), "{n_lost}: {error}");
+    }
+    restore(&backup, &file).unwrap();
+    let restored = SqliteStore::open(&file, policy()).unwrap();
+    assert_eq!(restored.check_integrity().await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_file_that_lacks_what_its_log_has_is_whole() {
+    let (directory, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = open(&directory);
+    create(&store, "a", "text").await;
+    // What a process leaves that is killed while it moves the log into the file.
+    let file = copy.path().join("copy.db");
+    fs::copy(format!("{}-wal", store.path().display()), format!("{}-wal", file.display())).unwrap();
+    let moved = store.path().to_owned();
+    drop(store);
+    fs::write(&file, &fs::read(moved).unwrap()[..4096]).unwrap();
+    #[cfg(unix)]
+    let file = {
+        let link = directory.path().join("link.db");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        link
+    };
+    let recovered = SqliteStore::open(&file, policy()).unwrap();
+    assert_eq!(get(&recovered, "a").await.body, "text");
+    assert_eq!(recovered.check_integrity().await.unwrap(), [""; 0]);
 }
 
 /// Everything a caller can read, or `None` when anything is refused.
