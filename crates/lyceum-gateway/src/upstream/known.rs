@@ -43,6 +43,12 @@ mod tests {
         for (era, later) in [(Era::Legacy, None), (Era::Modern, Some(Era::Modern))] {
             known.learn(era);
             assert_eq!(known.get(), Some(era));
+            // What is learned again is good for as long again.
+            for _ in 0..2 {
+                tokio::time::sleep(LEGACY - Duration::from_secs(1)).await;
+                assert_eq!(known.get(), Some(era));
+                known.learn(era);
+            }
             tokio::time::sleep(LEGACY).await;
             assert_eq!(known.get(), later);
         }

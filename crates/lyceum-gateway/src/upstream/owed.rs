@@ -69,4 +69,25 @@ mod tests {
             "it starts from the beginning"
         );
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_that_is_owed_is_asked_for_together_and_what_was_fetched_meanwhile_hurries_nobody()
+    {
+        let (mut owed, second) = (Owed::new(), Duration::from_secs(1));
+        for kind in [Kind::Tools, Kind::Prompts] {
+            owed.add(BTreeSet::from([kind]), 128);
+        }
+        // Other lists are fetched, over and over.
+        for _ in 0..20 {
+            owed.add(BTreeSet::new(), 128);
+        }
+        assert_eq!(owed.take_due(), BTreeSet::new());
+        tokio::time::sleep(second).await;
+        assert_eq!(owed.take_due(), BTreeSet::from([Kind::Tools, Kind::Prompts]));
+        owed.add(BTreeSet::from([Kind::Tools]), 128);
+        tokio::time::sleep(second / 2).await;
+        assert_eq!(owed.take_due(), BTreeSet::new(), "the third pause is longer than the first");
+        tokio::time::sleep(second).await;
+        assert_eq!(owed.take_due(), BTreeSet::from([Kind::Tools]));
+    }
 }

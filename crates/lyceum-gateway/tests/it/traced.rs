@@ -6,8 +6,8 @@ use lyceum_http::client::CallOptions;
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::{Value, json};
 
-use crate::healing::cutter;
-use crate::house::{House, Way, text};
+use crate::healing::{cutter, modern};
+use crate::house::{House, Way};
 use crate::log::Log;
 
 type Fields = BTreeMap<String, String>;
@@ -49,7 +49,9 @@ async fn a_plain_call_is_told_with_its_way() {
         let before = told(&log).len();
         for client in [Revision::V2025_06_18, Revision::V2026_07_28] {
             let (peer, _) = house.client(client).await;
-            text(&peer, "up_echo", json!({"text": "a"})).await.unwrap();
+            let params = json!({"name": "up_echo", "arguments": {"text": "a"},
+                "_meta": {"traceparent": "00-a-b-01"}});
+            peer.call("tools/call", params.to_string()).await.unwrap();
             let fields = told(&log).pop().expect("a call");
             check(
                 &fields,
@@ -62,7 +64,9 @@ async fn a_plain_call_is_told_with_its_way() {
                     ("legacy_session", &(client != Revision::V2026_07_28).to_string()),
                     ("is_resumed", "false"),
                     ("retries", "0"),
+                    ("traceparent", "00-a-b-01"),
                     ("outcome", "ok"),
+                    ("error_code", ""),
                 ],
             );
         }
@@ -73,6 +77,18 @@ async fn a_plain_call_is_told_with_its_way() {
     }
     let calls = told(&log);
     assert_ne!(calls[0]["connection"], calls[2]["connection"], "another upstream");
+}
+
+#[tokio::test]
+async fn a_refused_call_is_told_with_the_code_the_client_got() {
+    let (log, _catching) = Log::catch();
+    let house = House::new(Way::Http, RevisionSet::MODERN).await;
+    let peer = modern(&house).await;
+    let refused = peer.call_tool("up_ask", "{}", &CallOptions::new()).await.unwrap_err();
+    let code = refused.rpc().expect("an answer").code.0.to_string();
+    let fields = told(&log).pop().expect("a call");
+    check(&fields, &[("name", "up_ask"), ("outcome", "ok"), ("error_code", &code)]);
+    house.gateway.close().await;
 }
 
 #[tokio::test]
