@@ -29,9 +29,10 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "fmt", about: "formatting", run: checks::fmt },
     Step { name: "tidy", about: "house rules that no linter knows", run: tidy::run },
+    Step { name: "locks", about: "lock files beside ours", run: checks::locks },
     Step { name: "clippy", about: "lints, every warning an error", run: checks::clippy },
     Step { name: "features", about: "libraries with fewer features", run: checks::features },
-    Step { name: "sides", about: "the benchmark, and lock files beside ours", run: checks::sides },
+    Step { name: "sides", about: "lints of the benchmark", run: checks::sides },
     Step { name: "doc", about: "rustdoc, every warning an error", run: checks::doc },
     Step { name: "unit", about: "unit, integration and documentation tests", run: checks::unit },
     Step {
