@@ -17,7 +17,7 @@ use crate::gateway::{DoorState, Gateway};
 use crate::relay::tasks::{self, TaskRef};
 use crate::relay::{Relay, Subject};
 use crate::routes::{Allow, Routes};
-use crate::upstream::Watch;
+use crate::upstream::{Watch, Who};
 
 /// A server with other servers behind it.
 #[derive(Debug, Clone)]
@@ -147,16 +147,16 @@ impl Door {
     /// The server remembers the session's subscription; the upstream is asked for it, too.
     async fn subscribe(&self, request: Request, cx: Context) -> Answer {
         let uri = request.params.text(Member::Uri).map(|uri| uri.into_owned());
-        let (session, watcher) = (cx.session.clone(), cx.clone());
+        let (session, who) = (cx.session.clone(), Who::of(&cx));
         let subscribes = request.method == "resources/subscribe";
         let server = &self.state.server;
         let routed = uri.as_deref().and_then(|uri| self.state.routes.load().resource(uri, server));
         let outcome = self.state.server.call(request, cx).await?;
         if let (Some((upstream, own)), Some(public), Some(session)) = (routed, uri, session) {
-            upstream.watch(&watcher, &self.gateway.audience(), |watched| match subscribes {
-                true => watched.session(&own, &public, &session),
-                false => watched.look_again(),
-            });
+            match subscribes {
+                true => upstream.watched.session(&who, &own, &public, &session),
+                false => upstream.watched.look_again(&who.caller),
+            }
         }
         Ok(outcome)
     }
@@ -175,12 +175,8 @@ impl Door {
         let uris: Vec<String> =
             uris.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
         let routed = uris.iter().filter_map(|uri| routes.resource(uri, &self.state.server));
-        let audience = self.gateway.audience();
-        routed
-            .map(|(upstream, own)| {
-                upstream.watch(cx, &audience, |watched| watched.stream(vec![own]))
-            })
-            .collect()
+        let who = Who::of(cx);
+        routed.map(|(upstream, own)| upstream.watched.stream(&who, vec![own])).collect()
     }
 }
 

@@ -113,7 +113,6 @@ impl Gateway {
         let mut upstreams = lock(&self.0.upstreams);
         let mut before = std::mem::take(&mut *upstreams);
         let setting = self.0.setting.load();
-        let mut changed = Vec::new();
         for config in configs {
             let is_same = |running: &Running| running.upstream.is_of(&config, &setting);
             let same = before.iter().position(is_same);
@@ -123,20 +122,13 @@ impl Gateway {
                     let is_before =
                         |running: &&Running| running.upstream.config.name == config.name;
                     let before = before.iter().find(is_before).map(|running| &running.upstream);
-                    let running = self.start(config, before.map(|before| &**before));
-                    changed
-                        .extend(before.map(|it| (Arc::clone(&running.upstream), Arc::clone(it))));
-                    running
+                    self.start(config, before.map(|before| &**before))
                 }
             };
             upstreams.push(running);
         }
         drop(upstreams);
         self.refresh();
-        // Nobody begins to watch anything of the old ones from here on.
-        for (upstream, before) in changed {
-            upstream.watch_on(&before);
-        }
         for gone in before {
             gone.stop();
         }
@@ -152,14 +144,9 @@ impl Gateway {
 
     fn start(&self, config: UpstreamConfig, before: Option<&Upstream>) -> Running {
         let upstream = Arc::new(Upstream::new(config, self.0.setting.load_full(), before));
-        let audience = self.audience();
+        let audience = Arc::new(ToGateway(Arc::downgrade(&self.0)));
         let task = tokio::spawn(supervise(Arc::clone(&upstream), audience));
         Running { upstream, task }
-    }
-
-    /// Who is told of what upstreams say.
-    pub(crate) fn audience(&self) -> Arc<dyn Audience> {
-        Arc::new(ToGateway(Arc::downgrade(&self.0)))
     }
 
     /// A caller will not come back.
@@ -344,8 +331,8 @@ impl DoorState {
 impl Running {
     /// Ends it in the background, after the calls that are under way.
     fn stop(self) {
+        self.task.abort();
         tokio::spawn(async move {
-            self.task.abort();
             self.upstream.finish_calls().await;
             self.close().await;
         });
@@ -360,7 +347,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
-        self.upstream.abandon();
     }
 }
 

@@ -15,10 +15,14 @@ mod owed;
 mod own;
 mod refusal;
 mod retired;
+mod succession;
 mod supervise;
+#[cfg(test)]
+mod tests;
 mod watched;
 mod watching;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -44,12 +48,15 @@ use own::OwnConnections;
 use refusal::{Pace, Refusal};
 use retired::Retired;
 pub(crate) use supervise::{Audience, describe, supervise};
-pub(crate) use watched::{Watch, Watched};
+pub(crate) use watched::{Watch, Watched, Who};
 
 /// How often calls under way are looked at that are waited for.
 const FINISHING: Duration = Duration::from_millis(20);
 /// How long a call waits for a connection that is being made.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why an upstream has no connection that has none any more.
+const REMOVED: &str = "it was removed, or its settings changed";
 
 /// A server behind the gateway.
 #[derive(Debug)]
@@ -123,7 +130,7 @@ impl Upstream {
         let same = before.filter(|before| before.config.target == config.target);
         let listing = same.map(Upstream::listing).unwrap_or_default();
         let watched = before.map(|before| Arc::clone(&before.watched)).unwrap_or_default();
-        let own = OwnConnections::new(config.max_connections);
+        let own = OwnConnections::new(config.max_connections, Arc::clone(&watched));
         Upstream {
             config,
             setting,
@@ -260,7 +267,7 @@ impl Upstream {
                     Link::Connecting => {}
                 }
                 if link.changed().await.is_err() {
-                    return Err(self.down("it is being removed".to_owned(), Instant::now()));
+                    return Err(self.removed());
                 }
             }
         };
@@ -289,6 +296,20 @@ impl Upstream {
     fn down(&self, reason: String, until: Instant) -> Unavailable {
         let retry = until.saturating_duration_since(Instant::now());
         Unavailable::Down { name: self.config.name.clone(), reason, retry }
+    }
+
+    /// Why it cannot be reached any more, though another one may be in its place.
+    fn removed(&self) -> Unavailable {
+        self.down(REMOVED.to_owned(), Instant::now())
+    }
+
+    /// What is watched over the connection everybody shares, or over a caller's own.
+    fn watched_over(&self, caller: Option<&Caller>) -> BTreeSet<String> {
+        match (self.config.share, caller) {
+            (Share::Shared, None) => self.watched.uris(),
+            (Share::PerSession, Some(caller)) => self.watched.uris_of(caller),
+            (Share::Shared, Some(_)) | (Share::PerSession, None) => BTreeSet::new(),
+        }
     }
 
     /// A connection of a session's could not be made.
@@ -412,12 +433,8 @@ impl Upstream {
 
     /// A caller will not come back.
     pub(crate) fn caller_ended(&self, caller: &Caller) {
+        self.watched.end(caller);
         self.own.end(caller);
-    }
-
-    /// Nothing is kept open any more for whoever watches.
-    pub(crate) fn abandon(&self) {
-        self.own.let_all_go();
     }
 
     /// Waits for calls under way to end, as long as one may hear nothing.
@@ -437,12 +454,12 @@ impl Upstream {
 
     /// Closes every connection.
     pub(crate) async fn close(&self) {
-        let link = self.link.send_replace(Link::Idle);
-        if let Link::Up(connection) = link {
+        // Whoever waits for it need not.
+        let removed = Link::Down { reason: REMOVED.to_owned(), until: Instant::now() };
+        if let Link::Up(connection) = self.link.send_replace(removed) {
             connection.close().await;
         }
-        self.own.let_all_go();
-        self.own.sweep(&self.config, true).await;
+        self.own.close(&self.config).await;
         self.retired.sweep(true).await;
     }
 

@@ -1,150 +1,89 @@
-//! [`Kept`]: own connections of callers that watch something. They stay open for it, and what changes
-//! is told to these callers alone.
+//! Own connections of callers that watch something: they stay open for it, and what changes is told to
+//! these callers alone.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use lyceum_http::{Caller, Context, random};
-use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use lyceum_http::{Caller, random};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
-use super::own::{self, OwnConnections, Owner};
+use super::own::Owner;
 use super::supervise::{Audience, GATHER, GOOD, Reopenings, TICK};
+use super::watched::Who;
 use super::watching::Watching;
-use super::{Connection, Upstream, Watched};
+use super::{Connection, Upstream};
 use crate::config::Share;
 
-/// What a caller watches, and the task that sees to it.
-pub(crate) struct Kept {
-    keeping: Keeping,
-    task: AbortHandle,
-}
-
-/// Everything the task needs besides the upstream.
-#[derive(Clone)]
-struct Keeping {
-    caller: Caller,
-    /// What its connection says that it can do.
-    capabilities: Bytes,
-    watched: Arc<Watched>,
-    audience: Arc<dyn Audience>,
-}
-
-impl Upstream {
-    /// Lets `add` say what a caller watches: over the connection everybody shares, or over the
-    /// caller's own, which is opened and kept open for it.
-    pub(crate) fn watch<T>(
-        self: &Arc<Self>,
-        cx: &Context,
-        audience: &Arc<dyn Audience>,
-        add: impl FnOnce(&Arc<Watched>) -> T,
-    ) -> T {
-        if self.config.share == Share::Shared {
-            return add(&self.watched);
+/// Keeps a connection open for each caller that watches something over its own, until it is dropped.
+pub(super) async fn keep_all(upstream: &Arc<Upstream>, audience: &Arc<dyn Audience>) {
+    if upstream.config.share == Share::Shared {
+        return;
+    }
+    let mut changes = upstream.watched.changes();
+    let mut keepers = JoinSet::new();
+    let mut kept: HashMap<Caller, AbortHandle> = HashMap::new();
+    // Whoever watches already, watched the one in whose place this one is.
+    let mut gap = true;
+    loop {
+        kept.retain(|_, keeper| !keeper.is_finished());
+        for who in upstream.watched.callers() {
+            kept.entry(who.caller.clone()).or_insert_with(|| {
+                keepers.spawn(keep(Arc::clone(upstream), who, Arc::clone(audience), gap))
+            });
         }
-        let mut kept = self.own.kept();
-        let kept = kept.entry(cx.caller()).or_insert_with(|| {
-            let keeping = Keeping {
-                caller: cx.caller(),
-                capabilities: own::introduced(cx),
-                watched: Arc::default(),
-                audience: Arc::clone(audience),
-            };
-            Kept::new(self, keeping)
-        });
-        // Before the task can see that nothing is watched, which takes the lock.
-        add(&kept.keeping.watched)
-    }
-
-    /// Goes on watching for the callers of the upstream in whose place this one is.
-    pub(crate) fn watch_on(self: &Arc<Self>, before: &Upstream) {
-        let callers = std::mem::take(&mut *before.own.kept());
-        let again = |(caller, kept): (Caller, Kept)| {
-            kept.task.abort();
-            (caller, Kept::new(self, kept.keeping))
-        };
-        self.own.kept().extend(callers.into_iter().map(again));
-    }
-}
-
-impl OwnConnections {
-    pub(super) fn is_watching(&self, caller: &Caller) -> bool {
-        self.kept().get(caller).is_some_and(|kept| !kept.keeping.watched.is_empty())
-    }
-
-    /// Nobody needs to be told any more.
-    pub(super) fn let_go(&self, caller: &Caller) {
-        if let Some(kept) = self.kept().remove(caller) {
-            kept.task.abort();
+        gap = false;
+        tokio::select! {
+            _ = changes.changed() => {}
+            Some(_) = keepers.join_next() => {}
         }
     }
-
-    pub(crate) fn let_all_go(&self) {
-        self.kept().drain().for_each(|(_, kept)| kept.task.abort());
-    }
-
-    /// Whether a caller still watches something. If not, that is the end of it.
-    fn goes_on(&self, caller: &Caller, watched: &Arc<Watched>) -> bool {
-        let mut kept = self.kept();
-        let is_it = |kept: &Kept| Arc::ptr_eq(&kept.keeping.watched, watched);
-        if !kept.get(caller).is_some_and(is_it) {
-            return false;
-        }
-        if watched.is_empty() {
-            kept.remove(caller);
-            return false;
-        }
-        true
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<Caller, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Kept {
-    fn new(upstream: &Arc<Upstream>, keeping: Keeping) -> Kept {
-        let task = tokio::spawn(keep(Arc::clone(upstream), keeping.clone())).abort_handle();
-        Kept { keeping, task }
-    }
-}
-
-/// Runs until nothing is watched any more.
-async fn keep(upstream: Arc<Upstream>, keeping: Keeping) {
-    let (mut backoff, mut is_first) = (Backoff::default(), true);
-    let Keeping { caller, capabilities, watched, .. } = &keeping;
-    while upstream.own.goes_on(caller, watched) {
+/// Runs until the caller watches nothing any more. Resources may have changed unheard if there is a
+/// `gap`.
+async fn keep(upstream: Arc<Upstream>, who: Who, audience: Arc<dyn Audience>, mut gap: bool) {
+    let Who { caller, capabilities } = who;
+    let mut backoff = Backoff::default();
+    while upstream.watched.has(&caller) {
         let owner = Owner::Caller(caller.clone());
-        match upstream.own.open(&upstream, owner, capabilities).await {
+        match upstream.own.open(&upstream, owner, &capabilities).await {
             Ok(connection) => {
-                attend(&upstream, &connection, &keeping, is_first).await;
-                is_first = false;
+                attend(&upstream, &connection, &caller, &*audience, gap).await;
+                gap = true;
                 if connection.age() > GOOD {
                     backoff.reset();
                 }
             }
             Err(unavailable) => tracing::debug!(%unavailable, "nothing can be watched"),
         }
-        // Whoever begins again after the end need not wait for it.
-        if !watched.is_empty() {
-            let [chance] = random();
-            sleep(backoff.next(chance)).await;
-        }
+        let [chance] = random();
+        pause(&upstream, &caller, backoff.next(chance)).await;
     }
+}
+
+/// Waits, unless the caller stops to watch: whoever begins again after that need not wait for it.
+async fn pause(upstream: &Upstream, caller: &Caller, wait: Duration) {
+    let stopped = async {
+        while upstream.watched.has(caller) {
+            upstream.watched.changed_for(caller).await;
+        }
+    };
+    let _ = timeout(wait, stopped).await;
 }
 
 /// Returns when the connection is no longer what the caller has, or nothing is watched.
 async fn attend(
     upstream: &Upstream,
     connection: &Arc<Connection>,
-    keeping: &Keeping,
-    is_first: bool,
+    caller: &Caller,
+    audience: &dyn Audience,
+    gap: bool,
 ) {
-    let Keeping { caller, watched, audience, .. } = keeping;
-    let mut watching = Watching::new(upstream, connection, watched, &connection.updates);
-    if !is_first {
+    let mut watching = Watching::new(upstream, connection, Some(caller), &connection.updates);
+    if gap {
         watching.after_gap();
     }
     watching.renew().await;
@@ -154,7 +93,9 @@ async fn attend(
     loop {
         tokio::select! {
             () = connection.peer.closed() => {
-                if !(reopenings.permit() && connection.peer.reopen().await.is_ok()) {
+                // What was closed on purpose stays closed.
+                let is_lost = upstream.own.has(connection) && reopenings.permit();
+                if !(is_lost && connection.peer.reopen().await.is_ok()) {
                     upstream.own.forget(connection);
                     return;
                 }
@@ -174,13 +115,13 @@ async fn attend(
             }
             n = connection.peer.missed(n_missed) => {
                 n_missed = n;
-                connection.updates.missed(&[], &watched.uris());
+                connection.updates.missed(&[], &upstream.watched.uris_of(caller));
             }
             () = watching.hear() => watching.renew().await,
-            () = watched.changed() => watching.renew().await,
+            () = upstream.watched.changed_for(caller) => watching.renew().await,
             _ = tick.tick() => {
                 watching.renew_if_due().await;
-                if watched.is_empty() || !upstream.own.has(connection) {
+                if !upstream.watched.has(caller) || !upstream.own.has(connection) {
                     return;
                 }
             }
@@ -188,8 +129,29 @@ async fn attend(
     }
 }
 
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").field("watched", &self.keeping.watched).finish_non_exhaustive()
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::config::{Target, UpstreamConfig};
+    use crate::upstream::tests::{Told, setting, who};
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_to_watch_what_cannot_be_reached_is_not_kept_waiting_for() {
+        let target = Target::Command(vec!["forbidden".to_owned()]);
+        let config =
+            UpstreamConfig { share: Share::PerSession, ..UpstreamConfig::new("up", target) };
+        let upstream = Arc::new(Upstream::new(config, setting(), None));
+        let watch = upstream.watched.stream(&who(1), vec!["a:1".to_owned()]);
+        let keeper =
+            tokio::spawn(keep(Arc::clone(&upstream), who(1), Arc::new(Told::default()), false));
+        // By then pauses are long.
+        sleep(Duration::from_secs(3600)).await;
+        assert!(!keeper.is_finished());
+        let stopped = Instant::now();
+        drop(watch);
+        keeper.await.unwrap();
+        assert_eq!(stopped.elapsed(), Duration::ZERO);
     }
 }

@@ -11,9 +11,8 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::dial::CAPABILITIES;
-use super::kept::Kept;
 use super::news::News;
-use super::{Connection, Unavailable, Upstream, describe};
+use super::{Connection, Unavailable, Upstream, Watched, describe};
 use crate::config::UpstreamConfig;
 use crate::relay::asking;
 
@@ -37,14 +36,21 @@ type Slot = Arc<OnceCell<Arc<Connection>>>;
 #[derive(Debug)]
 pub(crate) struct OwnConnections {
     max: usize,
-    open: Mutex<HashMap<Owner, Slot>>,
-    /// Callers that watch something over theirs. Locked after `open`, if both are.
-    pub(super) kept: Mutex<HashMap<Caller, Kept>>,
+    open: Mutex<Open>,
+    /// Who watches something over theirs.
+    watched: Arc<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    slots: HashMap<Owner, Slot>,
+    /// There will be no further ones.
+    is_over: bool,
 }
 
 impl OwnConnections {
-    pub(crate) fn new(max: usize) -> OwnConnections {
-        OwnConnections { max, open: Mutex::default(), kept: Mutex::default() }
+    pub(crate) fn new(max: usize, watched: Arc<Watched>) -> OwnConnections {
+        OwnConnections { max, open: Mutex::default(), watched }
     }
 
     /// The caller's own connection, made if there is none. Calls that find none together share the
@@ -62,7 +68,7 @@ impl OwnConnections {
     pub(crate) async fn spare(&self, upstream: &Upstream) -> Result<Arc<Connection>, Unavailable> {
         let is_free = |number: &usize| {
             let open = self.lock();
-            let connection = open.get(&Owner::Spare(*number)).and_then(|slot| slot.get());
+            let connection = open.slots.get(&Owner::Spare(*number)).and_then(|slot| slot.get());
             !connection.is_some_and(|connection| connection.is_taken())
         };
         let free = (0..self.max).find(is_free).unwrap_or(self.max);
@@ -98,16 +104,22 @@ impl OwnConnections {
                 upstream.down(reason, Instant::now())
             })
         });
-        opened.await.cloned().inspect_err(|_| {
-            let mut open = self.lock();
+        let connection = opened.await.cloned().inspect_err(|_| {
+            let open = &mut self.lock().slots;
             if open.get(&owner).is_some_and(|other| Arc::ptr_eq(other, &slot)) {
                 open.remove(&owner);
             }
-        })
+        })?;
+        // Whoever closed the others did not find it.
+        if self.lock().is_over && !self.has(&connection) {
+            Box::pin(connection.close()).await;
+            return Err(upstream.removed());
+        }
+        Ok(connection)
     }
 
     fn slot(&self, owner: &Owner) -> Option<Slot> {
-        let mut open = self.lock();
+        let open = &mut self.lock().slots;
         if let Some(slot) = open.get(owner) {
             return Some(Arc::clone(slot));
         }
@@ -133,31 +145,30 @@ impl OwnConnections {
     /// For how long nobody has used a connection. Whoever watches something over it, does.
     fn idle(&self, owner: &Owner, connection: &Connection) -> Duration {
         match owner {
-            Owner::Caller(caller) if self.is_watching(caller) => Duration::ZERO,
+            Owner::Caller(caller) if self.watched.has(caller) => Duration::ZERO,
             _ => connection.idle(),
         }
     }
 
     /// The caller's own connection, if it has one.
     pub(crate) fn of(&self, cx: &Context) -> Option<Arc<Connection>> {
-        self.lock().get(&Owner::Caller(cx.caller()))?.get().cloned()
+        self.lock().slots.get(&Owner::Caller(cx.caller()))?.get().cloned()
     }
 
     /// Whether it is still somebody's.
     pub(super) fn has(&self, connection: &Arc<Connection>) -> bool {
         let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, connection));
-        self.lock().values().any(is_it)
+        self.lock().slots.values().any(is_it)
     }
 
     /// Whether calls are under way on any of them.
     pub(super) fn are_busy(&self) -> bool {
-        self.lock().values().any(|slot| slot.get().is_some_and(|open| open.is_busy()))
+        self.lock().slots.values().any(|slot| slot.get().is_some_and(|open| open.is_busy()))
     }
 
     /// A caller is gone for good, and so is what it had.
     pub(crate) fn end(&self, caller: &Caller) {
-        self.let_go(caller);
-        if let Some(slot) = self.lock().remove(&Owner::Caller(caller.clone())) {
+        if let Some(slot) = self.lock().slots.remove(&Owner::Caller(caller.clone())) {
             close(&slot);
         }
     }
@@ -165,20 +176,20 @@ impl OwnConnections {
     /// The connection with this number.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Connection>> {
         let open = self.lock();
-        let mut connections = open.values().filter_map(|slot| slot.get());
+        let mut connections = open.slots.values().filter_map(|slot| slot.get());
         connections.find(|connection| connection.number == number).cloned()
     }
 
     /// Forgets a connection that is broken.
     pub(crate) fn forget(&self, broken: &Arc<Connection>) {
         let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, broken));
-        self.lock().retain(|_, slot| !is_it(slot));
+        self.lock().slots.retain(|_, slot| !is_it(slot));
     }
 
     /// Closes what is idle or old, whatever streams are open; everything `at_once`.
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
         let mut over = Vec::new();
-        self.lock().retain(|owner, slot| {
+        self.lock().slots.retain(|owner, slot| {
             let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };
             let is_over = at_once
                 || self.idle(owner, connection) >= owner.patience(config)
@@ -195,7 +206,13 @@ impl OwnConnections {
         closing.join_all().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Owner, Slot>> {
+    /// Closes everything for good.
+    pub(crate) async fn close(&self, config: &UpstreamConfig) {
+        self.lock().is_over = true;
+        self.sweep(config, true).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -248,8 +265,66 @@ fn close(slot: &Slot) {
 
 #[cfg(test)]
 mod tests {
+    use lyceum_http::{Endpoint, ServeOptions, Site, serve};
+    use lyceum_server::Server;
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::config::Target;
+    use crate::upstream::tests::{setting, who};
+
+    /// An upstream that takes connections and does not answer, unless somebody does for it.
+    async fn silent() -> (Arc<Upstream>, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Target::Http(format!("http://{}/mcp", listener.local_addr().unwrap()));
+        (Arc::new(Upstream::new(UpstreamConfig::new("up", target), setting(), None)), listener)
+    }
+
+    type Opening = tokio::task::JoinHandle<Result<Arc<Connection>, Unavailable>>;
+
+    /// Begins to open a connection; returns when its place is taken.
+    async fn opening(upstream: &Arc<Upstream>) -> Opening {
+        let opener = Arc::clone(upstream);
+        let opening = tokio::spawn(async move {
+            let owner = Owner::Caller(who(1).caller);
+            opener.own.open(&opener, owner, b"{}").await
+        });
+        while upstream.own.lock().slots.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        opening
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_fails_late_leaves_the_place_of_the_next_one_alone() {
+        let (upstream, _listener) = silent().await;
+        let first = opening(&upstream).await;
+        upstream.forget_era().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let second = opening(&upstream).await;
+        first.await.unwrap().unwrap_err();
+        assert!(!second.is_finished());
+        assert_eq!(upstream.own.lock().slots.len(), 1);
+        second.await.unwrap().unwrap_err();
+        assert_eq!(upstream.own.lock().slots.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_upstream_that_was_closed_has_no_connections_whoever_wants_one() {
+        let (upstream, listener) = silent().await;
+        let late = opening(&upstream).await;
+        upstream.close().await;
+        let endpoint =
+            Endpoint::builder("/mcp", Server::builder("s", "1").build()).build().unwrap();
+        let site = Site::new().endpoint(endpoint);
+        let serving = serve(listener, site, ServeOptions::default(), std::future::pending());
+        let serving = tokio::spawn(serving);
+        let refused = late.await.unwrap().unwrap_err();
+        assert!(refused.to_string().contains("its settings changed"), "{refused}");
+        let refused = upstream.own.open(&upstream, Owner::Caller(who(2).caller), b"{}").await;
+        assert!(refused.is_err() && upstream.own.lock().slots.is_empty());
+        serving.abort();
+    }
 
     #[test]
     fn what_nobody_uses_is_closed_in_the_end_whatever_the_operator_says() {

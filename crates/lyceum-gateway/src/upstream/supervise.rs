@@ -11,8 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::dial::CAPABILITIES;
+use super::kept::keep_all;
 use super::owed::Owed;
 use super::refusal::{Refusal, is_final};
+use super::succession::Succession;
 use super::watching::Watching;
 use super::{Connection, Link, Upstream};
 use crate::config::Share;
@@ -33,8 +35,12 @@ const STALE: usize = 2;
 /// Why a connection is no longer attended to.
 enum Ended {
     Idle,
-    /// Another one is to take its place; it is good for the calls it has.
-    Replaced,
+    /// It is a process nobody uses that has had its time.
+    Outlived,
+    /// Another one is there in its place; it is good for the calls it has.
+    Replaced(Connection),
+    /// The upstream does not take our credentials; it is good for the calls it has.
+    TurnedAway,
     Lost(String),
 }
 
@@ -56,14 +62,23 @@ pub(crate) trait Audience: Send + Sync {
 
 /// Runs until it is dropped.
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
+    tokio::join!(connect(&upstream, &*audience), keep_all(&upstream, &audience));
+}
+
+/// Keeps a connection that lists, and that everybody shares if they do.
+async fn connect(upstream: &Arc<Upstream>, audience: &dyn Audience) {
     // Whoever watches already, watched the one in whose place it is.
-    let mut before = Before { gap: !upstream.watched.is_empty(), replaced: None };
-    let mut backoff = Backoff::default();
+    let mut before = Before { gap: !upstream.watched_over(None).is_empty(), replaced: None };
+    let (mut backoff, mut successor) = (Backoff::default(), None);
     loop {
-        let reason = match upstream.dial(CAPABILITIES, &upstream.news).await {
+        let dialled = match successor.take() {
+            Some(connection) => Ok(connection),
+            None => upstream.dial(CAPABILITIES, &upstream.news).await,
+        };
+        let reason = match dialled {
             Ok(connection) => {
                 let connection = Arc::new(connection);
-                let ended = attend(&upstream, &connection, &*audience, before).await;
+                let ended = attend(upstream, &connection, audience, before).await;
                 before = Before { gap: true, replaced: None };
                 let was_good = connection.age() > GOOD;
                 if was_good {
@@ -82,19 +97,24 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
                     }
                     Ended::Lost(reason) => reason,
                     // Two of them may not get along.
-                    Ended::Replaced if connection.is_process() && !connection.is_busy() => {
+                    Ended::Outlived => {
                         upstream.set_link(Link::Connecting);
                         connection.close().await;
                         continue;
                     }
-                    Ended::Replaced => {
+                    Ended::Replaced(other) => {
+                        before.replaced = Some(connection);
+                        successor = Some(other);
+                        continue;
+                    }
+                    Ended::TurnedAway => {
                         before.replaced = Some(connection);
                         continue;
                     }
                     Ended::Idle => {
                         upstream.set_link(Link::Idle);
                         connection.close().await;
-                        sweeping(&upstream, wanted(&upstream)).await;
+                        sweeping(upstream, wanted(upstream)).await;
                         upstream.set_link(Link::Connecting);
                         continue;
                     }
@@ -109,21 +129,18 @@ pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audienc
         let wait = backoff.next(chance);
         tracing::warn!(upstream = upstream.config.name, reason, retry = ?wait, "upstream is down");
         upstream.set_link(Link::Down { reason, until: Instant::now() + wait });
-        sweeping(&upstream, sleep(wait)).await;
+        sweeping(upstream, sleep(wait)).await;
         upstream.set_link(Link::Connecting);
     }
 }
 
 /// Waits until somebody wants to call the upstream, or to hear about a resource of its.
 async fn wanted(upstream: &Upstream) {
-    loop {
+    let mut changes = upstream.watched.changes();
+    while upstream.watched_over(None).is_empty() {
         tokio::select! {
             () = upstream.wanted.notified() => return,
-            () = upstream.watched.changed() => {
-                if !upstream.watched.uris().is_empty() {
-                    return;
-                }
-            }
+            _ = changes.changed() => {}
         }
     }
 }
@@ -142,7 +159,8 @@ async fn attend(
     audience: &dyn Audience,
     before: Before,
 ) -> Ended {
-    let mut watching = Watching::new(upstream, connection, &upstream.watched, &upstream.news);
+    let mut changes = upstream.watched.changes();
+    let mut watching = Watching::new(upstream, connection, None, &upstream.news);
     if before.gap {
         watching.after_gap();
     }
@@ -167,6 +185,7 @@ async fn attend(
     watching.renew().await;
     let (mut n_renewed, mut n_missed, mut reopenings) = (0, 0, Reopenings::default());
     let is_shared = upstream.config.share == Share::Shared;
+    let mut succession = Succession::default();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -181,8 +200,7 @@ async fn attend(
                 sleep(GATHER).await;
                 let news = upstream.news.take();
                 // Who has a connection of their own hears about what is theirs there.
-                let watched = upstream.watched.uris();
-                for uri in news.resources.iter().filter(|uri| is_shared || watched.contains(*uri)) {
+                for uri in news.resources.iter().filter(|_| is_shared) {
                     audience.resource_updated(upstream, uri, None);
                 }
                 lists.fetch(&news.lists).await;
@@ -195,10 +213,10 @@ async fn attend(
             }
             n = connection.peer.missed(n_missed) => {
                 n_missed = n;
-                upstream.news.missed(&Kind::ALL, &upstream.watched.uris());
+                upstream.news.missed(&Kind::ALL, &upstream.watched_over(None));
             }
             () = watching.hear() => watching.renew().await,
-            () = upstream.watched.changed() => watching.renew().await,
+            _ = changes.changed() => watching.renew().await,
             () = upstream.suspected.notified() => {
                 match probe(connection).await {
                     Ok(()) => upstream.cleared(connection),
@@ -212,12 +230,13 @@ async fn attend(
                     }
                 }
             }
-            () = upstream.turned_away.notified() => return Ended::Replaced,
+            () = upstream.turned_away.notified() => return Ended::TurnedAway,
+            other = succession.successor(upstream) => return Ended::Replaced(other),
             _ = tick.tick() => {
                 watching.renew_if_due().await;
                 lists.fetch_owed().await;
                 upstream.sweep().await;
-                if let Some(ended) = over(upstream, connection) {
+                if let Some(ended) = over(upstream, connection, &mut succession) {
                     return ended;
                 }
             }
@@ -239,14 +258,27 @@ impl Reopenings {
     }
 }
 
-fn over(upstream: &Upstream, connection: &Connection) -> Option<Ended> {
+fn over(
+    upstream: &Arc<Upstream>,
+    connection: &Connection,
+    succession: &mut Succession,
+) -> Option<Ended> {
     let config = &upstream.config;
     // The connection that lists for everybody is not the one that sessions use.
     let idle = config.idle_timeout.filter(|_| config.share == Share::Shared);
-    if idle.is_some_and(|limit| connection.idle() >= limit) && upstream.watched.uris().is_empty() {
+    if idle.is_some_and(|limit| connection.idle() >= limit)
+        && upstream.watched_over(None).is_empty()
+    {
         return Some(Ended::Idle);
     }
-    config.max_lifetime.filter(|limit| connection.age() >= *limit).map(|_| Ended::Replaced)
+    if config.max_lifetime.is_some_and(|limit| connection.age() >= limit) {
+        let is_used = !connection.is_process() || connection.is_busy();
+        if !is_used && !succession.has_begun() {
+            return Some(Ended::Outlived);
+        }
+        succession.begin(upstream);
+    }
+    None
 }
 
 /// Asks the upstream for something that costs it nothing, and that it can only answer if it is what it

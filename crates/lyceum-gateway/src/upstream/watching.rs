@@ -5,7 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use lyceum_http::client::{ClientError, Subscription};
-use lyceum_http::random;
+use lyceum_http::{Caller, random};
 use lyceum_wire::{Era, Writer};
 use tokio::time::{Instant, timeout};
 
@@ -13,7 +13,7 @@ use super::backoff::Backoff;
 use super::news::News;
 use super::refusal::is_final;
 use super::supervise::GOOD;
-use super::{Connection, Upstream, Watched};
+use super::{Connection, Upstream};
 use crate::listing::Kind;
 
 /// How long an upstream may take to acknowledge a listening stream.
@@ -24,7 +24,8 @@ const OPENING: Duration = Duration::from_secs(5);
 pub(super) struct Watching<'a> {
     upstream: &'a Upstream,
     connection: &'a Connection,
-    watched: &'a Watched,
+    /// Whose connection it is; None if it is everybody's.
+    caller: Option<&'a Caller>,
     news: &'a News,
     /// What it was asked for last.
     uris: BTreeSet<String>,
@@ -44,17 +45,18 @@ pub(super) struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    /// Watches what is `watched` over a connection; what changes is `news`.
+    /// Watches what is watched over a connection, which is the caller's if there is one; what changes
+    /// is `news`.
     pub(super) fn new(
         upstream: &'a Upstream,
         connection: &'a Connection,
-        watched: &'a Watched,
+        caller: Option<&'a Caller>,
         news: &'a News,
     ) -> Watching<'a> {
         Watching {
             upstream,
             connection,
-            watched,
+            caller,
             news,
             uris: BTreeSet::new(),
             owed: BTreeSet::new(),
@@ -93,7 +95,7 @@ impl<'a> Watching<'a> {
     pub(super) async fn renew_if_due(&mut self) {
         let is_due = self.due.is_some_and(|due| Instant::now() >= due);
         // Sessions vanish without a word.
-        let is_other = self.watched.uris() != self.uris;
+        let is_other = self.upstream.watched_over(self.caller) != self.uris;
         if is_due || (is_other && self.connection.era == Era::Modern) {
             self.due = None;
         }
@@ -103,7 +105,7 @@ impl<'a> Watching<'a> {
     }
 
     pub(super) async fn renew(&mut self) {
-        let wanted = self.watched.uris();
+        let wanted = self.upstream.watched_over(self.caller);
         match self.connection.era {
             Era::Modern if self.due.is_some() => {}
             Era::Modern => self.listen(wanted).await,

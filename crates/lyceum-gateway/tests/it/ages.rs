@@ -134,17 +134,26 @@ async fn becomes(n_processes: usize) {
 /// A gateway with a process for each session, which does what `script` says. `N` is how many were
 /// started so far, `FIXTURE` one that works.
 async fn scripted(script: &str, directory: &Path, max_connections: usize) -> House {
-    let count = directory.join("count").display().to_string();
-    let fixture = format!("exec {} legacy", upstream_program().display());
-    let number = format!("$(wc -l < {count})");
-    let script = script.replace("FIXTURE", &fixture).replace('N', &number);
-    let command = ["/bin/sh", "-c", &format!("echo x >> {count}; {script}")];
     let config = UpstreamConfig {
-        era: EraChoice::Legacy,
         share: Share::PerSession,
         max_connections,
-        ..UpstreamConfig::new("up", Target::Command(command.map(str::to_owned).to_vec()))
+        ..scripted_config(script, directory)
     };
+    scripted_house(config).await
+}
+
+fn scripted_config(script: &str, directory: &Path) -> UpstreamConfig {
+    let fixture = format!("exec {} legacy", upstream_program().display());
+    let script = script.replace("FIXTURE", &fixture).replace('N', "$(wc -l < count)");
+    let command = ["/bin/sh", "-c", &format!("echo x >> count; {script}")];
+    UpstreamConfig {
+        era: EraChoice::Legacy,
+        directory: Some(directory.to_owned()),
+        ..UpstreamConfig::new("up", Target::Command(command.map(str::to_owned).to_vec()))
+    }
+}
+
+async fn scripted_house(config: UpstreamConfig) -> House {
     let allowed_commands = AllowedCommands::default().into();
     let gateway = Gateway::new(Setting { allowed_commands, ..setting() });
     gateway.configure(vec![config]);
@@ -205,5 +214,44 @@ async fn who_watches_in_vain_does_not_keep_others_from_calling() {
     let n_started = || std::fs::read(directory.path().join("count")).unwrap().len() / 2;
     until("nothing more is started", || n_started() >= 7).await;
     assert_eq!(text(&caller, "up_echo", json!({"text": "b"})).await.unwrap(), "b");
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_process_serves_on_until_another_one_can_be_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "[ N = 1 ] || [ -e works ] || exit 3; FIXTURE";
+    let max_lifetime = Some(Duration::from_secs(3));
+    let config = UpstreamConfig { max_lifetime, ..scripted_config(script, directory.path()) };
+    let house = scripted_house(config).await;
+    let (peer, _) = house.client(Revision::V2025_11_25).await;
+    let waiting = {
+        let peer = peer.clone();
+        tokio::spawn(async move { text(&peer, "up_wait", json!({})).await })
+    };
+    let n_started = || std::fs::read(directory.path().join("count")).unwrap().len() / 2;
+    let stays_up_until = async |n| {
+        let (start, limit) = (Instant::now(), Duration::from_secs(30));
+        while n_started() < n {
+            assert_eq!(house.gateway.health()[0].1.status, Status::Up);
+            assert!(start.elapsed() < limit, "it is not tried again: {}", n_started());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    stays_up_until(4).await;
+    counts(&peer, "1 waiting, 0 cancelled", "the old one serves").await;
+    let why = house.gateway.health()[0].1.last_error.clone().unwrap_or_default();
+    assert!(why.contains('3'), "{why}");
+    waiting.abort();
+    counts(&peer, "0 waiting, 1 cancelled", "it is idle").await;
+    stays_up_until(6).await;
+    counts(&peer, "0 waiting, 1 cancelled", "it serves though it is idle").await;
+    std::fs::write(directory.path().join("works"), "").unwrap();
+    let start = Instant::now();
+    while text(&peer, "up_counts", json!({})).await.unwrap() != "0 waiting, 0 cancelled" {
+        assert!(start.elapsed() < Duration::from_secs(30), "the old one serves on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    becomes(1).await;
     house.gateway.close().await;
 }

@@ -28,6 +28,7 @@ mod raw;
 mod redeployed;
 mod reload;
 mod renewal;
+mod reshared;
 mod second_look;
 mod shelves;
 mod smuggling;

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::census::{child_numbers, children};
 use crate::house::{Client1, House, Way, fixture_upstream, text, until};
 
-const WATCHED: &str = "up+fixture://watched";
+pub(crate) const WATCHED: &str = "up+fixture://watched";
 
 /// A gateway with a process for each session.
 async fn house(served: RevisionSet) -> House {
@@ -19,7 +19,7 @@ async fn house(served: RevisionSet) -> House {
 }
 
 /// Begins to watch the resource, in the words of the client's era.
-async fn watch(peer: &Peer, client: &Client1) -> Option<tokio::task::JoinHandle<()>> {
+pub(crate) async fn watch(peer: &Peer, client: &Client1) -> Option<tokio::task::JoinHandle<()>> {
     if peer.era() == Era::Legacy {
         let params = json!({ "uri": WATCHED }).to_string();
         peer.call("resources/subscribe", params).await.unwrap();
@@ -36,14 +36,14 @@ async fn hear(mut listening: Subscription, client: Client1) {
     }
 }
 
-fn n_updates(client: &Client1) -> usize {
+pub(crate) fn n_updates(client: &Client1) -> usize {
     let heard = client.heard.lock().unwrap();
     let updates = heard.iter().filter(|(method, _)| method == "notifications/resources/updated");
     updates.inspect(|(_, params)| assert_eq!(params["uri"], WATCHED)).count()
 }
 
 /// Touches what the caller's own process has until the caller hears of it.
-async fn touch_until_heard(peer: &Peer, client: &Client1, cell: &str) {
+pub(crate) async fn touch_until_heard(peer: &Peer, client: &Client1, cell: &str) {
     let before = n_updates(client);
     for _ in 0..200 {
         // The process is asked in the background, so it may not know yet.
@@ -57,7 +57,7 @@ async fn touch_until_heard(peer: &Peer, client: &Client1, cell: &str) {
 }
 
 /// Waits until there are so many processes.
-async fn becomes(n_processes: usize, cell: &str) {
+pub(crate) async fn becomes(n_processes: usize, cell: &str) {
     until(&format!("{cell}: not {n_processes} processes"), || children() == n_processes).await;
 }
 
