@@ -86,7 +86,9 @@ pub(crate) async fn follow(
                 Err(error) => tracing::error!("{error:#}; the old one counts"),
             }
         }
-        if (config.as_mut().is_some_and(Watched::has_changed) || told)
+        let is_other = config.as_mut().is_some_and(Watched::has_changed)
+            || current.refused.as_mut().is_some_and(Watched::has_changed);
+        if (is_other || told)
             && let Err(error) = reload(&origin, &mut current, &gateway, &mut profiles)
         {
             let error = format!("{error:#}");
@@ -101,6 +103,8 @@ pub(crate) struct Standing {
     /// The configuration the server was started with. Most of it holds until it ends.
     started: Config,
     lockfile: Watched,
+    /// A lockfile that could not be used, and kept a configuration from being used that can.
+    refused: Option<Watched>,
     stdio: (Vec<String>, Limits),
 }
 
@@ -109,6 +113,7 @@ impl Standing {
         Standing {
             started: config.clone(),
             lockfile: Watched::new(config.lockfile()),
+            refused: None,
             stdio: (config.allowed_commands.clone(), config.process_limits.clone()),
         }
     }
@@ -158,6 +163,7 @@ fn reload(
     gateway: &Gateway,
     profiles: &mut [Profile],
 ) -> anyhow::Result<()> {
+    current.refused = None;
     let file = origin.file.as_deref();
     let mut config = Config::load(origin.flags.clone(), file, &origin.environment)?;
     let waiting = current.started.fixed_but_other_in(&config);
@@ -166,7 +172,13 @@ fn reload(
     let lockfile = config.lockfile();
     if lockfile != current.lockfile.path {
         let lockfile = Watched::new(lockfile);
-        gateway.set_lock(lock(&lockfile.path)?);
+        match lock(&lockfile.path) {
+            Ok(lock) => gateway.set_lock(lock),
+            Err(error) => {
+                current.refused = Some(lockfile);
+                return Err(error);
+            }
+        }
         current.lockfile = lockfile;
     }
     if !waiting.is_empty() {

@@ -71,8 +71,8 @@ async fn configuration_with_a_lockfile_nobody_can_use_changes_nothing() {
     // One that approves of nothing holds back what comes with it.
     let nothing = json!({ "tools": {}, "prompts": {} });
     let nothing = json!({ "version": 1, "upstreams": { "one": nothing, "two": nothing } });
+    // It is read as soon as it can be used.
     std::fs::write(&lockfile, nothing.to_string()).unwrap();
-    lyceum.hang_up().await;
     becomes(&lyceum, "search_knowledge", true).await;
     let start = Instant::now();
     while health(&lyceum).await["two"]["status"] != "up" {
