@@ -115,7 +115,10 @@ pub(crate) enum Unavailable {
     Connecting { name: String },
     #[error("{name} did not answer several calls in a row; it is tried again in {} s", .retry.as_secs() + 1)]
     Failing { name: String, retry: Duration },
-    #[error("{name} has as many connections as it may have ({limit}); try again when one is free")]
+    #[error(
+        "{name} has as many connections as it may have ({limit}), and all are in use; try again when \
+         one is free, or have max_connections of this upstream raised"
+    )]
     Full { name: String, limit: usize },
 }
 

@@ -152,6 +152,29 @@ async fn who_watches_keeps_an_idle_process_and_who_stops_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_watches_keeps_a_process_and_whoever_gets_none_is_told_what_to_do() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { share: Share::PerSession, max_connections: 1, ..config };
+    let house = House::with(vec![config], None).await;
+    let (watcher, client) = house.client(Revision::V2025_11_25).await;
+    watch(&watcher, &client).await;
+    touch_until_heard(&watcher, &client, "watched").await;
+    let (other, _) = house.client(Revision::V2025_11_25).await;
+    let told = text(&other, "up_echo", json!({"text": "mine"})).await.unwrap();
+    assert!(told.contains("as many connections as it may have (1)"), "{told}");
+    assert!(told.contains("have max_connections of this upstream raised"), "{told}");
+    touch_until_heard(&watcher, &client, "still watched").await;
+    let params = json!({ "uri": WATCHED }).to_string();
+    watcher.call("resources/unsubscribe", params).await.unwrap();
+    let start = tokio::time::Instant::now();
+    while text(&other, "up_echo", json!({"text": "mine"})).await.unwrap() != "mine" {
+        assert!(start.elapsed() < Duration::from_secs(30), "it is kept though nobody watches");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_whose_settings_change_is_still_listed_watched_and_waited_for() {
     for share in [Share::Shared, Share::PerSession] {
         let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;

@@ -7,6 +7,7 @@ use lyceum_gateway::{Share, UpstreamConfig};
 use lyceum_http::client::Peer;
 use lyceum_wire::{Revision, RevisionSet};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::census::{child_numbers, children};
 use crate::house::{Client1, House, Way, fixture_upstream, until};
@@ -31,15 +32,27 @@ async fn watchers(house: &House) -> [Watcher; 3] {
 async fn share(house: &House, config: &UpstreamConfig, share: Share, watchers: &[Watcher]) {
     let n_processes = if share == Share::Shared { 1 } else { 1 + watchers.len() };
     let before = child_numbers();
-    let heard: Vec<_> = watchers.iter().map(|(_, client)| n_updates(client)).collect();
+    let heard = quiet(watchers).await;
     house.gateway.configure(vec![UpstreamConfig { share, ..config.clone() }]);
     for ((_, client), heard) in watchers.iter().zip(heard) {
         until(&format!("{share:?}: not told"), || n_updates(client) > heard).await;
     }
     until("an old process stays", || child_numbers().is_disjoint(&before)).await;
     becomes(n_processes, &format!("{share:?}")).await;
-    // What was told twice is told by then.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+/// How much each has heard, once nobody hears anything for a while.
+async fn quiet(watchers: &[Watcher]) -> Vec<usize> {
+    let count = || watchers.iter().map(|(_, client)| n_updates(client)).collect::<Vec<_>>();
+    let (mut heard, mut since) = (count(), Instant::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = count();
+        if now != heard {
+            (heard, since) = (now, Instant::now());
+        }
+    }
+    heard
 }
 
 /// Everybody hears of what anybody touches.
@@ -56,14 +69,11 @@ async fn is_heard_by_all(watchers: &[Watcher], cell: &str) {
 /// Whoever touches hears of it, and nobody else does.
 async fn is_heard_by_its_own(watchers: &[Watcher], cell: &str) {
     for (n, (peer, client)) in watchers.iter().enumerate() {
-        let others = || {
-            let others = watchers.iter().enumerate().filter(|(other, _)| *other != n);
-            others.map(|(_, (_, client))| n_updates(client)).collect::<Vec<_>>()
-        };
-        let before = others();
+        let mut before = quiet(watchers).await;
         touch_until_heard(peer, client, cell).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(others(), before, "{cell}: {n} was heard by others");
+        let mut after = quiet(watchers).await;
+        (before[n], after[n]) = (0, 0);
+        assert_eq!(after, before, "{cell}: {n} was heard by others");
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::census::{child_numbers, children};
 use crate::healing::{modern, outcome, status};
-use crate::house::{House, Way, fixture_upstream, text, until};
+use crate::house::{House, Way, counts, fixture_upstream, text, until};
 use crate::mirror::{Mirror, Reply, plain};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -172,6 +172,60 @@ async fn calls_under_way_outlive_the_connection_that_grew_too_old() {
     until("the old process stays", || children() == 1).await;
     house.gateway.close().await;
     assert_eq!(children(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_under_way_on_a_replaced_connection_outlive_a_change_of_settings() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let max_lifetime = Some(Duration::from_secs(3));
+    let house = House::with(vec![UpstreamConfig { max_lifetime, ..config.clone() }], None).await;
+    let (may, answer) = watch::channel(false);
+    let capabilities = r#"{"elicitation":{}}"#;
+    let peer = house.client_with(Revision::V2025_11_25, Hesitant(answer), capabilities).await;
+    let asking = tokio::spawn({
+        let peer = peer.clone();
+        async move { text(&peer, "up_ask", json!({})).await }
+    });
+    // Which is when the handler has a receiver for its answer; on one stream, a question that comes
+    // later could be taken for another call's.
+    until("it was not asked", || may.receiver_count() == 2).await;
+    let waiting = tokio::spawn({
+        let peer = peer.clone();
+        async move { text(&peer, "up_wait", json!({})).await }
+    });
+    counts(&peer, "1 waiting, 0 cancelled", "the old one").await;
+    until("there is no other process", || children() == 2).await;
+    counts(&peer, "0 waiting, 0 cancelled", "the other one").await;
+    let before = child_numbers();
+    house.gateway.configure(vec![config]);
+    until("no process is started", || !child_numbers().is_subset(&before)).await;
+    // What nobody waits for is closed by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    may.send_replace(true);
+    assert_eq!(asking.await.unwrap().unwrap(), "Hello, Ada!");
+    waiting.abort();
+    until("an old process stays", || child_numbers().is_disjoint(&before)).await;
+    house.gateway.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_knows_no_ping_is_asked_for_its_tools() {
+    for code in [-32601, -32600, -32000, -32603] {
+        let upstream = Mirror::answering(move |request| match request.method.as_str() {
+            "tools/call" => Reply::Error(-32602),
+            "ping" => Reply::Error(code),
+            method => plain(method),
+        })
+        .await;
+        let house = House::with(vec![upstream.config("up")], None).await;
+        let peer = modern(&house).await;
+        peer.call_tool("up_mirror", "{}", &CallOptions::new()).await.unwrap_err();
+        until("nobody has looked", || upstream.n_seen("tools/list") == 2).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let n_seen = ["initialize", "ping"].map(|method| upstream.n_seen(method));
+        assert_eq!(n_seen, [1, 1], "{code}");
+        assert_eq!(house.gateway.health()[0].1.status, Status::Up, "{code}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -224,7 +224,8 @@ pub(crate) struct UpstreamSettings {
     pub(crate) idle_timeout: Option<Given<Positive>>,
     /// Seconds after which a connection or process is replaced. Without it: never.
     pub(crate) max_lifetime: Option<Given<Positive>>,
-    /// Connections or processes it may have with `share = "per-session"`. Without it: 64.
+    /// Connections or processes it may have with `share = "per-session"`. Who calls, or watches a
+    /// resource, keeps theirs; when all are in use, others are refused. Without it: 64.
     pub(crate) max_connections: Option<Given<Positive>>,
     /// Its tools that are shown, as names or globs of its own names. One that begins with `!` leaves
     /// tools out, whatever else names them; a list of nothing else shows the rest. Without it: all.
