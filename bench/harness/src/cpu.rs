@@ -14,6 +14,8 @@ use crate::{echo, procfs};
 
 const CONNECTIONS: usize = 16;
 const WARM_UP: Duration = Duration::from_millis(500);
+/// Turns that a judged case and its bare hyper take in a round.
+const TURNS: u32 = 10;
 /// A server that fails more often than this is not doing the work.
 const FAILURES: f64 = 0.001;
 
@@ -57,18 +59,22 @@ pub(crate) fn measure(
                 continue;
             }
             eprintln!("cpu: round {round} of {rounds}: {}", case.name);
-            let sample = |case: &Case| sample(case, duration, programs, waiting);
+            let taken = |cases: &[&Case]| taken(cases, duration, programs, waiting);
+            if case.budget().is_some() {
+                samples.push(judged(taken(&[*case, case.baseline()])));
+                continue;
+            }
+            let one = |case: &Case| taken(&[case]).map(|samples| samples[0]);
+            let micros = |sample: &Sample| sample.micros;
             let sampled = if case.is_baseline() {
-                let sampled = sample(case);
-                baselines.insert(case.name, sampled.as_ref().ok().map(|sample| sample.micros));
+                let sampled = one(case);
+                baselines.insert(case.name, sampled.as_ref().ok().map(micros));
                 sampled
             } else {
-                // A case that is judged is compared with its neighbour in time.
-                if case.budget().is_some() || !baselines.contains_key(case.baseline().name) {
-                    let micros = sample(case.baseline()).ok().map(|sample| sample.micros);
-                    baselines.insert(case.baseline().name, micros);
-                }
-                sample(case)
+                let baseline = case.baseline();
+                let measure = || one(baseline).ok().as_ref().map(micros);
+                baselines.entry(baseline.name).or_insert_with(measure);
+                one(case)
             };
             samples.push((sampled, baselines.get(case.baseline().name).copied().flatten()));
         }
@@ -76,36 +82,96 @@ pub(crate) fn measure(
     samples.into_iter().map(summary).collect()
 }
 
-fn sample(
-    case: &Case,
+/// A case that is judged and the bare hyper that was measured with it.
+fn judged(both: anyhow::Result<Vec<Sample>>) -> (anyhow::Result<Sample>, Option<f64>) {
+    match both {
+        Ok(both) => (Ok(both[0]), Some(both[1].micros)),
+        Err(error) => (Err(error), None),
+    }
+}
+
+/// Measures cases at the same time: in turns so short that whatever slows the machine down slows down all.
+fn taken(
+    cases: &[&Case],
     duration: Duration,
     programs: &Programs,
     waiting: Waiting,
-) -> anyhow::Result<Sample> {
-    let server = Server::start(case.program, programs)?;
-    echo::check(case, server.port())?;
-    let requests: anyhow::Result<Vec<_>> =
-        (0..CONNECTIONS).map(|_| echo::request_in_place(case, server.port())).collect();
-    let mut load = Load::open(server.port(), requests?, waiting)?;
-    load.run(WARM_UP)?;
-    let (used_before, all_before) = (procfs::cpu_seconds(server.pid())?, busy_seconds()?);
-    let own_before = procfs::cpu_seconds(std::process::id())? + server.cpu_seconds_behind()?;
-    let tally = load.run(duration)?;
-    let used = procfs::cpu_seconds(server.pid())? - used_before;
-    let own = procfs::cpu_seconds(std::process::id())? + server.cpu_seconds_behind()? - own_before;
-    let all = busy_seconds()? - all_before;
-    let (answers, seconds) = (tally.answers as f64, tally.elapsed.as_secs_f64());
-    ensure!(
-        tally.answers > 0 && tally.failures as f64 <= answers * FAILURES,
-        "{} of {} requests failed",
-        tally.failures,
-        tally.failures + tally.answers
-    );
-    Ok(Sample {
-        micros: used / answers * 1e6,
-        throughput: answers / seconds,
-        strangers: ((all - used - own) / seconds / 2.0).max(0.0),
-    })
+) -> anyhow::Result<Vec<Sample>> {
+    let mut runs = Vec::with_capacity(cases.len());
+    for case in cases {
+        let mut run = Run::start(case, programs, waiting)?;
+        run.load.run(WARM_UP)?;
+        run.server.pause()?;
+        run.before = run.used()?;
+        runs.push(run);
+    }
+    let n_turns = if runs.len() > 1 { TURNS } else { 1 };
+    for _ in 0..n_turns {
+        for run in &mut runs {
+            run.turn(duration / n_turns)?;
+        }
+    }
+    runs.iter().map(Run::sample).collect()
+}
+
+/// A server under load, now and then. It is paused in between, and what it passes requests on to with it.
+struct Run {
+    server: Server,
+    load: Load,
+    /// Seconds of CPU time it had used before it was measured.
+    before: f64,
+    answers: u64,
+    failures: u64,
+    elapsed: Duration,
+    /// Seconds of CPU time that others used during its turns.
+    strangers: f64,
+}
+
+impl Run {
+    fn start(case: &Case, programs: &Programs, waiting: Waiting) -> anyhow::Result<Run> {
+        let server = Server::start(case.program, programs)?;
+        echo::check(case, server.port())?;
+        let requests: anyhow::Result<Vec<_>> =
+            (0..CONNECTIONS).map(|_| echo::request_in_place(case, server.port())).collect();
+        let load = Load::open(server.port(), requests?, waiting)?;
+        let (before, strangers, elapsed) = (0.0, 0.0, Duration::ZERO);
+        Ok(Run { server, load, before, answers: 0, failures: 0, elapsed, strangers })
+    }
+
+    fn turn(&mut self, duration: Duration) -> anyhow::Result<()> {
+        let ours = |run: &Run| -> anyhow::Result<f64> {
+            let load = procfs::cpu_seconds(std::process::id())?;
+            Ok(run.used()? + load + run.server.cpu_seconds_behind()?)
+        };
+        let (all_before, ours_before) = (busy_seconds()?, ours(self)?);
+        self.server.resume()?;
+        let tally = self.load.run(duration)?;
+        self.server.pause()?;
+        self.answers += tally.answers;
+        self.failures += tally.failures;
+        self.elapsed += tally.elapsed;
+        self.strangers += busy_seconds()? - all_before - (ours(self)? - ours_before);
+        Ok(())
+    }
+
+    fn used(&self) -> anyhow::Result<f64> {
+        procfs::cpu_seconds(self.server.pid())
+    }
+
+    fn sample(&self) -> anyhow::Result<Sample> {
+        let (answers, seconds) = (self.answers as f64, self.elapsed.as_secs_f64());
+        ensure!(
+            self.answers > 0 && self.failures as f64 <= answers * FAILURES,
+            "{} of {} requests failed",
+            self.failures,
+            self.failures + self.answers
+        );
+        Ok(Sample {
+            micros: (self.used()? - self.before) / answers * 1e6,
+            throughput: answers / seconds,
+            strangers: (self.strangers / seconds / 2.0).max(0.0),
+        })
+    }
 }
 
 fn busy_seconds() -> anyhow::Result<f64> {

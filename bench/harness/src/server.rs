@@ -107,6 +107,20 @@ impl Server {
         self.behind.iter().map(|server| procfs::cpu_seconds(server.pid())).sum()
     }
 
+    /// Stops it, and what it passes requests on to, until it is to go on.
+    pub(crate) fn pause(&self) -> anyhow::Result<()> {
+        self.signal_all("STOP")
+    }
+
+    pub(crate) fn resume(&self) -> anyhow::Result<()> {
+        self.signal_all("CONT")
+    }
+
+    fn signal_all(&self, name: &str) -> anyhow::Result<()> {
+        self.behind.iter().try_for_each(|server| server.signal_all(name))?;
+        signal(self.pid(), name)
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
