@@ -140,6 +140,42 @@ async fn failures(config: UpstreamConfig) -> usize {
     panic!("it is called and called: {:?}", house.gateway.health());
 }
 
+/// An answer with this status and a JSON-RPC error.
+fn with_error(status: u16, code: i32, message: &str) -> String {
+    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    let error = error.to_string();
+    format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{error}",
+        error.len()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_answers_in_the_place_of_an_upstream_is_quoted_and_who_forbids_has_answered() {
+    let n_calls = AtomicUsize::new(0);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "tools/call" if n_calls.fetch_add(1, Ordering::SeqCst) > 0 => {
+            Reply::Bytes(with_error(403, -32001, "not you").into_bytes())
+        }
+        "tools/call" => Reply::Bytes(with_error(503, -32000, "nobody home").into_bytes()),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    let ended = call(&peer, json!({"name": "up_mirror"})).await;
+    let told = ended["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(told, "up: the server answered HTTP 503 Service Unavailable: nobody home");
+    for _ in 0..5 {
+        let params = json!({"name": "up_mirror"});
+        let refused = peer.call("tools/call", params.to_string()).await.unwrap_err();
+        let error = refused.rpc().unwrap_or_else(|| panic!("{refused}"));
+        assert_eq!((error.code.0, &*error.message), (-32001, "not you"));
+    }
+    assert_eq!(status(&house), Status::Up);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_only_answers_pings_is_left_alone() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
@@ -149,6 +185,7 @@ async fn an_upstream_that_only_answers_pings_is_left_alone() {
         ("garbage", "\u{0} this is no HTTP\r\n\r\n".to_owned()),
         ("hang-up", String::new()),
         ("gateway", "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n".to_owned()),
+        ("proxy", with_error(504, -32000, "nobody home")),
     ] {
         let upstream = Mirror::answering(move |request| match request.method.as_str() {
             "tools/call" => Reply::Bytes(answer.clone().into_bytes()),

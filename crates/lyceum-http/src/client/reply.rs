@@ -104,14 +104,24 @@ impl Refused {
 
 impl From<Refused> for ClientError {
     fn from(refused: Refused) -> ClientError {
-        // That credentials are wanted is what the caller can act on, even if there is an error object
-        // too.
-        let is_locked_out = refused.status.status == StatusCode::UNAUTHORIZED;
+        // That credentials are wanted, or that somebody before the server answers in its place, is what
+        // the caller can act on, even if there is an error object too.
+        let is_about_status = matches!(
+            refused.status.status,
+            StatusCode::UNAUTHORIZED
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+        );
         match refused.error {
-            Some(error) if refused.status.challenge.is_none() && !is_locked_out => {
+            Some(error) if refused.status.challenge.is_none() && !is_about_status => {
                 ClientError::Rpc(error)
             }
-            _ => ClientError::Status(refused.status),
+            Some(error) => {
+                let excerpt = excerpt(error.message.as_bytes());
+                ClientError::Status(RefusedStatus { excerpt, ..refused.status })
+            }
+            None => ClientError::Status(refused.status),
         }
     }
 }
