@@ -8,6 +8,7 @@ use bytes::Bytes;
 use lyceum_server::ForeignItem;
 use lyceum_wire::{Era, Object, ParamHeaders, Writer};
 
+use crate::absent::Absent;
 use crate::clashes::Clashes;
 use crate::config::UpstreamConfig;
 use crate::invisible;
@@ -32,8 +33,7 @@ pub(crate) struct Catalogue {
     pub(crate) clashes: Clashes,
     /// The prefixes of all upstreams, whatever they offer.
     pub(crate) prefixes: HashSet<String>,
-    /// Upstreams that have never listed anything, most of them because they were never reached.
-    pub(crate) unlisted: Vec<Arc<Upstream>>,
+    pub(crate) absent: Absent,
 }
 
 /// Something an upstream offers.
@@ -97,12 +97,12 @@ impl Catalogue {
             upstreams.iter().map(|upstream| (upstream, upstream.listing())).collect();
         let tool_names = names(&listings, |listing| &listing.tools, taken.tools());
         let prompt_names = names(&listings, |listing| &listing.prompts, taken.prompts());
-        let unlisted = listings.iter().filter(|(_, listing)| listing.is_empty());
+        let absent = listings.iter().filter(|(_, listing)| listing.is_empty());
         let mut catalogue = Catalogue {
             tool_names: tool_names.with_aliases(aliases(upstreams)),
             prompt_names,
             prefixes: upstreams.iter().map(|one| one.config.prefix().to_owned()).collect(),
-            unlisted: unlisted.map(|(upstream, _)| Arc::clone(upstream)).collect(),
+            absent: absent.map(|(upstream, _)| Arc::clone(upstream)).collect(),
             ..Catalogue::default()
         };
         catalogue.clashes.names("", &catalogue.tool_names);

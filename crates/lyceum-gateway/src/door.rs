@@ -98,9 +98,9 @@ impl Door {
         self.called(name, &self.state.routes.load()).is_some()
     }
 
-    /// Whether `resources/read` with this URI would reach an upstream.
+    /// Whether `resources/read` with this URI would reach an upstream, or be told why it cannot.
     pub fn leads_to_resource(&self, uri: &str) -> bool {
-        self.state.routes.load().resource(uri, &self.state.server).is_some()
+        self.read(uri, &self.state.routes.load()).is_some()
     }
 
     /// The tool of an upstream that a caller means, or the upstream that may have it once it is there.
@@ -108,9 +108,21 @@ impl Door {
         if let Some(tool) = routes.tool(name, &self.state.server) {
             return Some(Subject::Tool(tool));
         }
-        let (upstream, public) = routes.unreached(name)?;
+        let (upstream, public) = routes.absent.named(name)?;
         let may_show = self.state.may_show(name) && self.state.may_show(&public);
-        may_show.then(|| Subject::Absent(upstream, name.to_owned()))
+        may_show.then(|| Subject::Absent(upstream, "name", name.to_owned()))
+    }
+
+    /// The resource of an upstream that a caller means, or the upstream that may have it once it is
+    /// there.
+    fn read(&self, uri: &str, routes: &Routes) -> Option<Subject> {
+        let server = &self.state.server;
+        if let Some((upstream, own)) = routes.resource(uri, server) {
+            return Some(Subject::Resource(upstream, own));
+        }
+        let upstream = routes.absent.resource(uri).filter(|_| !server.has_resource(uri))?;
+        let may_show = self.state.may_show_any(&upstream);
+        may_show.then(|| Subject::Absent(upstream, "uri", uri.to_owned()))
     }
 
     /// What is to be done about a request; None if it is the server's own business.
@@ -126,8 +138,7 @@ impl Door {
             ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?, server)?),
             ("resources/read", _) => {
                 let uri = request.params.text(Member::Uri)?;
-                let (upstream, uri) = routes.resource(&uri, server)?;
-                Subject::Resource(upstream, uri)
+                self.read(&uri, &routes)?
             }
             ("completion/complete", _) => routes.completion(request, server)?,
             ("resources/subscribe" | "resources/unsubscribe", Era::Legacy) => {

@@ -15,6 +15,7 @@ use crate::config::UpstreamConfig;
 use crate::door::Door;
 use crate::drift::{self, Drift};
 use crate::lock::{Definition, Lock};
+use crate::names;
 use crate::process::{AllowedCommands, Limits};
 use crate::relay::Held;
 use crate::relay::tasks::{Followed, Started};
@@ -240,6 +241,13 @@ impl Gateway {
         })
     }
 
+    /// The upstream that would have a tool of this name but cannot be reached, and why; None if there is
+    /// none.
+    pub fn why_absent(&self, asked: &str) -> Option<(String, String)> {
+        let (upstream, _) = self.0.catalogue.load().absent.named(asked)?;
+        Some((upstream.config.name.clone(), upstream.why_absent().to_string()))
+    }
+
     /// Waits until every upstream was tried once, or `patience` is over; `true` if all were tried.
     pub async fn settled(&self, patience: Duration) -> bool {
         let mut changes = self.0.changes.subscribe();
@@ -309,6 +317,11 @@ impl DoorState {
     /// Whether a tool of an upstream would be shown that has this name.
     pub(crate) fn may_show(&self, tool: &str) -> bool {
         (self.allows.load())(tool) && !self.server.has_tool(tool)
+    }
+
+    /// Whether something might be shown of an upstream, whatever it has.
+    pub(crate) fn may_show_any(&self, upstream: &Upstream) -> bool {
+        (self.allows.load())(&names::opening(upstream.config.prefix()))
     }
 
     /// Shows from the next time on what `allows` says.

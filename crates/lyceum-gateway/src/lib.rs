@@ -7,6 +7,7 @@
 //!
 //! This crate has never heard of the knowledge base, of configuration files or of command lines.
 
+mod absent;
 mod catalogue;
 mod clashes;
 mod config;

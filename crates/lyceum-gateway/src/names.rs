@@ -124,10 +124,12 @@ impl Names {
     /// name, or just `name` if only one upstream has it.
     pub fn route(&self, asked: &str) -> Option<&Source> {
         let dotted = || {
-            let (before, name) = asked.split_once('.')?;
-            // Clients know the prefix, so it comes before another upstream's name.
-            let prefixed = || self.public(self.prefixes.get(before)?, name);
-            self.sources.get(prefixed().or_else(|| self.public(before, name))?)
+            let find = |(before, name): (&str, &str)| {
+                // Clients know the prefix, so it comes before another upstream's name.
+                let prefixed = || self.public(self.prefixes.get(before)?, name);
+                self.sources.get(prefixed().or_else(|| self.public(before, name))?)
+            };
+            halves(asked, '.').find_map(find)
         };
         let bare = || {
             let mut having = self.public.values().filter_map(|own| own.get(asked));
@@ -139,7 +141,7 @@ impl Names {
 
     /// Whether `asked` is `upstream.name` for this very thing.
     pub(crate) fn is_dotted(&self, asked: &str, source: &Source) -> bool {
-        asked.split_once('.').is_some_and(|(before, name)| {
+        halves(asked, '.').any(|(before, name)| {
             let is_upstream =
                 before == source.upstream || self.prefixes.get(before) == Some(&source.upstream);
             name == source.name && is_upstream
@@ -188,6 +190,12 @@ pub fn sanitise(name: &str) -> String {
     let start = if begins_well { "" } else { "_" };
     let name: String = start.chars().chain(name.chars().map(in_name)).collect();
     if name == "_" { UNKNOWN.to_owned() } else { name }
+}
+
+/// What stands before and after each separator, the longest beginning first.
+pub(crate) fn halves(text: &str, separator: char) -> impl Iterator<Item = (&str, &str)> {
+    let halves = text.rmatch_indices(separator).map(|(at, _)| (&text[..at], &text[at + 1..]));
+    halves.filter(|(before, after)| !before.is_empty() && !after.is_empty())
 }
 
 /// What the public names of an upstream with this prefix begin with.
@@ -250,11 +258,11 @@ impl UriForm {
         }
     }
 
-    /// The prefix and the upstream's own form of a public URI. Own URIs may hold the separator
-    /// themselves (`git+ssh:`), so it counts only if there is such a prefix.
-    pub fn split(self, public: &str) -> Option<(&str, &str)> {
-        let halves = public.split_once(self.separator());
-        halves.filter(|(prefix, uri)| !prefix.is_empty() && !uri.is_empty())
+    /// What may be the prefix and the upstream's own form of a public URI, the longest prefix first.
+    /// Prefixes and own URIs may hold the separator themselves (`git+ssh:`), so it counts only where
+    /// there is such a prefix.
+    pub fn splits(self, public: &str) -> impl Iterator<Item = (&str, &str)> {
+        halves(public, self.separator())
     }
 
     fn separator(self) -> char {

@@ -7,6 +7,7 @@ use lyceum_server::{Foreign, ForeignTasks, Server};
 use lyceum_wire::{Object, Request};
 use rustc_hash::FxHashMap;
 
+use crate::absent::Absent;
 use crate::catalogue::{Catalogue, Entry, TaskSupport, Tool};
 use crate::names::{self, Names};
 use crate::relay::Subject;
@@ -32,8 +33,7 @@ pub(crate) struct Routes {
     /// The prefixes of all upstreams, shown here or not.
     prefixes: HashSet<String>,
     tool_names: Names,
-    /// Upstreams nobody knows anything of.
-    unlisted: Vec<Arc<Upstream>>,
+    pub(crate) absent: Absent,
 }
 
 impl Routes {
@@ -60,7 +60,7 @@ impl Routes {
         let mut routes = Routes {
             tool_names: catalogue.tool_names.clone(),
             prefixes: catalogue.prefixes.clone(),
-            unlisted: catalogue.unlisted.clone(),
+            absent: catalogue.absent.clone(),
             ..Routes::default()
         };
         for entry in resources.iter().chain(&templates) {
@@ -97,8 +97,8 @@ impl Routes {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let Routes { tools, prompts, upstreams, unlisted, .. } = self;
-        tools.is_empty() && prompts.is_empty() && upstreams.is_empty() && unlisted.is_empty()
+        let Routes { tools, prompts, upstreams, absent, .. } = self;
+        tools.is_empty() && prompts.is_empty() && upstreams.is_empty() && absent.is_empty()
     }
 
     pub(crate) fn exact_tool(&self, name: &str) -> Option<&Arc<Tool>> {
@@ -119,25 +119,6 @@ impl Routes {
         self.tools.get(public).cloned()
     }
 
-    /// The upstream that has never been reached and would have a tool of this name, if it has any,
-    /// and the public name it would have.
-    pub(crate) fn unreached(&self, asked: &str) -> Option<(Arc<Upstream>, String)> {
-        let dotted = asked.split_once('.').filter(|(before, _)| !before.is_empty());
-        let named = |upstream: &Arc<Upstream>| {
-            let config = &upstream.config;
-            let opening = names::opening(config.prefix());
-            let is_it = |before: &str| before == config.prefix() || before == config.name;
-            if let Some((_, own)) = dotted.filter(|(before, _)| is_it(before)) {
-                let public = names::sanitise(&format!("{opening}{own}"));
-                return Some((Arc::clone(upstream), public));
-            }
-            let is_prefixed = !opening.is_empty() && asked.starts_with(&opening);
-            is_prefixed.then(|| (Arc::clone(upstream), asked.to_owned()))
-        };
-        let (upstream, public) = self.unlisted.iter().find_map(named)?;
-        upstream.unreached().map(|_| (Arc::clone(&upstream), public))
-    }
-
     /// The prompt a caller means. The server's own come first.
     pub(crate) fn prompt(&self, asked: &str, server: &Server) -> Option<Arc<Entry>> {
         self.prompts.get(asked).filter(|_| !server.has_prompt(asked)).cloned()
@@ -156,9 +137,8 @@ impl Routes {
         }
         // One setting for all, so any of them knows the form.
         let form = self.upstreams.values().next()?.uris().form;
-        if let Some((prefix, own)) = form.split(uri)
-            && self.prefixes.contains(prefix)
-        {
+        let known = |(prefix, _): &(&str, &str)| self.prefixes.contains(*prefix);
+        if let Some((prefix, own)) = form.splits(uri).find(known) {
             return Some((Arc::clone(self.upstreams.get(prefix)?), own.to_owned()));
         }
         let opened = self.openings.iter().find(|(opening, _)| uri.starts_with(opening.as_str()))?;

@@ -113,7 +113,7 @@ impl Relay<'_> {
 
     /// The answer when there is none from the upstream. A model that called a tool is told.
     pub(super) fn failed(&self, problem: String, request: &Request, cx: &Context) -> Answer {
-        if !matches!(self.subject, Subject::Tool(_) | Subject::Absent(..)) {
+        if !matches!(self.subject, Subject::Tool(_) | Subject::Absent(_, "name", _)) {
             return Err(RpcError::internal(problem));
         }
         let told = result::tool_error(&problem);

@@ -17,8 +17,8 @@ pub(crate) enum Subject {
     /// The member of `ref` that names it, and the upstream's own name for it.
     Completion(Arc<Upstream>, &'static str, String),
     Task(TaskRef),
-    /// A tool of an upstream that has never been reached.
-    Absent(Arc<Upstream>, String),
+    /// Something of an upstream that has never been reached, and the member that names it.
+    Absent(Arc<Upstream>, &'static str, String),
 }
 
 impl Subject {
@@ -28,7 +28,7 @@ impl Subject {
             Subject::Prompt(entry) => &entry.upstream,
             Subject::Resource(upstream, _)
             | Subject::Completion(upstream, ..)
-            | Subject::Absent(upstream, _) => upstream,
+            | Subject::Absent(upstream, ..) => upstream,
             Subject::Task(task) => &task.upstream,
         }
     }
@@ -50,7 +50,7 @@ impl Subject {
             Subject::Resource(_, uri) => Passing::Member("uri", uri),
             Subject::Completion(_, member, own) => Passing::Reference(member, own),
             Subject::Task(task) => Passing::Member("taskId", &task.own),
-            Subject::Absent(_, name) => Passing::Member("name", name),
+            Subject::Absent(_, member, name) => Passing::Member(member, name),
         }
     }
 }

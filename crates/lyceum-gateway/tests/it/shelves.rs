@@ -168,8 +168,10 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
     let gateway = Gateway::new(setting());
     let prefix = Some("My-Tools".to_owned());
     let other = UpstreamConfig { prefix, name: "other".to_owned(), ..down.clone() };
-    gateway.configure(vec![down, silent.config("silent"), other]);
-    let door = gateway.door(own_server(), Arc::new(|tool: &str| tool != "down_hidden"));
+    let hidden = UpstreamConfig { name: "hidden".to_owned(), ..down.clone() };
+    gateway.configure(vec![down, silent.config("silent"), other, hidden]);
+    let allows = |tool: &str| tool != "down_hidden" && !tool.starts_with("hidden_");
+    let door = gateway.door(own_server(), Arc::new(allows));
     let front = serve_handler(door, RevisionSet::ALL).await;
     let house = House::around(gateway, front);
     status(&house, "down", Status::Down).await;
@@ -190,6 +192,18 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
     ] {
         let told = told(&peer, tool).await;
         assert!(expected.iter().any(|expected| told.contains(expected)), "{tool}: {told}");
+    }
+    for (uri, expected) in [
+        ("down+file:///a", ["down cannot be reached", "down is still being connected to"]),
+        ("My-Tools+git+ssh://a", ["other cannot be reached", "other is still being connected to"]),
+        ("silent+x:", ["silent is still being connected to"; 2]),
+        ("hidden+x://a", ["resource not found"; 2]),
+        ("nobody+x://a", ["resource not found"; 2]),
+        ("file:///a", ["resource not found"; 2]),
+    ] {
+        let read = peer.call("resources/read", json!({"uri": uri}).to_string()).await;
+        let told = read.expect_err(uri).to_string();
+        assert!(expected.iter().any(|expected| told.contains(expected)), "{uri}: {told}");
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
