@@ -88,6 +88,16 @@ impl OAuth {
         service::log_in(&self.0, service).await
     }
 
+    /// Goes by this client from now on; its secret may be another than it was.
+    pub(crate) fn set_client(&self, client: Option<RegisteredClient>) {
+        self.0.set_client(client);
+    }
+
+    /// Returns when another process may have kept a token.
+    pub(crate) async fn store_changed(&self) {
+        self.0.store_changed().await;
+    }
+
     /// Forgets every token and registration of the upstream, here and in the store.
     ///
     /// # Errors

@@ -201,14 +201,25 @@ impl Upstream {
         dialled
     }
 
-    /// The way to tokens, if it needs any. As long as a secret is missing, it is looked for each time.
+    /// The way to tokens, if it needs any. Configured secrets are read anew each time.
     fn authorization(&self) -> Result<Option<&OAuth>, DialError> {
+        let unfit = |error| DialError::OAuth(describe(&error));
         if let Some(found) = self.authorization.get() {
+            if let (Some(oauth), Some(config)) = (found, &self.config.oauth) {
+                oauth.set_client(dial::client(config).map_err(unfit)?);
+            }
             return Ok(found.as_ref());
         }
-        let found = dial::authorization(&self.config, &self.setting)
-            .map_err(|error| DialError::OAuth(error.to_string()))?;
+        let found = dial::authorization(&self.config, &self.setting).map_err(unfit)?;
         Ok(self.authorization.get_or_init(|| found).as_ref())
+    }
+
+    /// Returns when another process may have left a token, for somebody logged in there.
+    async fn logged_in(&self) {
+        match self.authorization.get() {
+            Some(Some(oauth)) => oauth.store_changed().await,
+            _ => std::future::pending().await,
+        }
     }
 
     /// A connection for a caller's next call, which must be made and learnt from.
@@ -324,9 +335,10 @@ impl Upstream {
     pub(crate) fn learn(&self, connection: &Arc<Connection>, ended: Result<(), &ClientError>) {
         match ended {
             Ok(()) => lock(&self.breaker).succeeded(),
-            Err(error @ (ClientError::Rpc(_) | ClientError::Status(_))) => {
-                self.refused(connection, error);
-            }
+            Err(
+                error
+                @ (ClientError::Rpc(_) | ClientError::Status(_) | ClientError::Credentials(_)),
+            ) => self.refused(connection, error),
             Err(
                 error @ (ClientError::Unreachable(_)
                 | ClientError::Unsent(_)
@@ -361,8 +373,7 @@ impl Upstream {
         lock(&self.breaker).succeeded();
         self.doubt(connection, error);
         // A session whose tools are forbidden is still a session; one without access is none.
-        let is_locked_out = matches!(error, ClientError::Status(refused) if refused.status == 401);
-        if is_locked_out {
+        if refusal == Some(Refusal::Credentials) {
             self.own.forget(connection);
         }
     }

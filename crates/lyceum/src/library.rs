@@ -87,7 +87,8 @@ fn embedders(config: &Config) -> anyhow::Result<(Model, Vec<Model>)> {
     }
 }
 
-fn create_private(directory: &Path) -> io::Result<()> {
+/// Makes a directory for its owner only.
+pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

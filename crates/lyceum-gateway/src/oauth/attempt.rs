@@ -16,7 +16,7 @@ use super::metadata::is_same_issuer;
 use super::redirect::{self, Expected};
 use super::scope::{self, Offers};
 use super::session::{Cause, Memory, Need, Session, now};
-use super::settings::Grant;
+use super::settings::{Grant, NO_CLIENT};
 use super::store::{Entry, Key};
 use super::token::{Granted, Tokens};
 
@@ -58,7 +58,7 @@ async fn ask(
     let preferred = expected_issuer(session, memory, &stored);
     let preferred = preferred.as_deref();
     let found = discover(&session.dial, &session.server, &need.challenge, preferred).await?;
-    if session.settings.client.is_some() {
+    if session.client().is_some() {
         refuse_other_issuer(preferred, &found.issuer)?;
         memory.pinned = Some(found.issuer.name.clone());
     }
@@ -93,7 +93,7 @@ fn known(memory: &Memory, stored: Vec<(Key, Entry)>, key: &Key) -> Option<Entry>
 
 /// Whose authorization server it has to be, if that is settled.
 fn expected_issuer(session: &Session, memory: &Memory, stored: &[(Key, Entry)]) -> Option<String> {
-    let client = session.settings.client.as_ref()?;
+    let client = session.client()?;
     let used = memory.entry.as_ref().map(|(key, _)| &key.issuer);
     let used = used.or(stored.first().map(|(key, _)| &key.issuer));
     client.issuer.clone().or(memory.pinned.clone()).or(used.cloned())
@@ -171,10 +171,17 @@ async fn refreshed(
 ) -> Result<Entry, OAuthError> {
     let nothing = || OAuthError::LoginNeeded { upstream: session.settings.upstream.clone() };
     let refresh = entry.refresh.as_ref().ok_or_else(nothing)?;
-    let tokens = Tokens::new(&session.dial, issuer, &entry.client, key(session), resource, now())?;
+    // A configured client may have another secret than when its user logged in.
+    let identity = match session.client() {
+        Some(registered) => registered.at(issuer)?,
+        None => entry.client,
+    };
+    let key = key(session);
+    let key = key.as_deref();
+    let tokens = Tokens::new(&session.dial, issuer, &identity, key, resource, now())?;
     let granted = tokens.for_refresh(refresh).await?;
     let kept = granted.refresh.clone().or(entry.refresh);
-    Ok(Entry { refresh: kept, ..made(entry.client, entry.scopes, granted) })
+    Ok(Entry { refresh: kept, ..made(identity, entry.scopes, granted) })
 }
 
 async fn by_client(
@@ -182,11 +189,11 @@ async fn by_client(
     found: &Discovered,
     scopes: Vec<String>,
 ) -> Result<Entry, OAuthError> {
-    let registered = session.settings.client.as_ref();
-    let identity =
-        registered.expect("this grant is not built without a client").at(&found.issuer)?;
-    let (issuer, resource) = (&found.issuer, &found.resource);
-    let tokens = Tokens::new(&session.dial, issuer, &identity, key(session), resource, now())?;
+    let missing = || OAuthError::Setup(NO_CLIENT.to_owned());
+    let identity = session.client().ok_or_else(missing)?.at(&found.issuer)?;
+    let (issuer, resource, key) = (&found.issuer, &found.resource, key(session));
+    let key = key.as_deref();
+    let tokens = Tokens::new(&session.dial, issuer, &identity, key, resource, now())?;
     let granted = tokens.for_client(&scopes).await?;
     Ok(made(identity, scopes, granted))
 }
@@ -212,8 +219,9 @@ async fn log_in(
     let query = visit.go(url.as_str(), state.secret()).await.map_err(OAuthError::Login)?;
     let (state, sends_iss) = (state.secret().as_str(), issuer.sends_iss);
     let code = redirect::code(&query, Expected { state, issuer: &issuer.name, sends_iss })?;
-    let resource = &found.resource;
-    let tokens = Tokens::new(&session.dial, issuer, &identity, key(session), resource, now())?;
+    let (resource, key) = (&found.resource, key(session));
+    let key = key.as_deref();
+    let tokens = Tokens::new(&session.dial, issuer, &identity, key, resource, now())?;
     let granted = tokens.for_code(code, verifier, &redirect_uri).await?;
     Ok(made(identity, scopes.to_vec(), granted))
 }
@@ -227,7 +235,7 @@ async fn identity(
     scopes: &[String],
 ) -> Result<Identity, OAuthError> {
     let settings = &session.settings;
-    if let Some(registered) = &settings.client {
+    if let Some(registered) = session.client() {
         return registered.at(issuer);
     }
     if let Some(url) = settings.client_document.as_deref().filter(|_| issuer.takes_documents) {
@@ -264,9 +272,9 @@ fn authorization_url(
     })
 }
 
-fn key(session: &Session) -> Option<&SigningKey> {
-    match &session.settings.client.as_ref()?.proof {
-        Proof::Key(key) => Some(key),
+fn key(session: &Session) -> Option<Arc<SigningKey>> {
+    match &session.client()?.proof {
+        Proof::Key(key) => Some(Arc::clone(key)),
         _ => None,
     }
 }

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::assertion::SigningKey;
@@ -148,16 +150,26 @@ pub(super) async fn register(
     // A native application keeps no secrets, unless the server insists.
     let wanted = Method::choose(issuer, &[Method::None, Method::Basic, Method::Post]);
     let wanted = wanted.ok_or_else(|| OAuthError::NoClientAuthentication(plain(&issuer.name)))?;
-    let introduction = Introduction {
+    let scope = scopes.join(" ");
+    let mut introduction = Introduction {
         client_name,
         redirect_uris: [redirect_uri],
         grant_types: ["authorization_code", "refresh_token"],
         response_types: ["code"],
         token_endpoint_auth_method: wanted.name(),
         application_type: "native",
-        scope: &scopes.join(" "),
+        scope: &scope,
     };
-    let response = dial.post(url, &introduction).await?;
+    let mut response = dial.post(url, &introduction).await?;
+    // Some want to hear the scopes here, others know none but their own: those of servers they give
+    // out tokens for are settled when somebody logs in.
+    if !scope.is_empty() && is_about_metadata(&response) {
+        introduction.scope = "";
+        response = dial.post(url, &introduction).await?;
+    }
+    if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+        return Err(nowhere());
+    }
     if !response.status().is_success() {
         let said = plain(&String::from_utf8_lossy(response.body()));
         return Err(answer(url, format!("HTTP {} to a registration: {said}", response.status())));
@@ -173,6 +185,17 @@ pub(super) async fn register(
         ends: registration.client_secret_expires_at.filter(|at| *at != 0),
         redirect_uri: Some(redirect_uri.to_owned()),
     })
+}
+
+/// Whether a registration was refused because of what it says.
+fn is_about_metadata(response: &Response<Bytes>) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        error: String,
+    }
+    let said = serde_json::from_slice::<Said>(response.body());
+    response.status() == StatusCode::BAD_REQUEST
+        && said.is_ok_and(|said| said.error == "invalid_client_metadata")
 }
 
 impl Identity {

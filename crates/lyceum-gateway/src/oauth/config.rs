@@ -6,7 +6,7 @@ use super::OAuth;
 use super::assertion::SigningKey;
 use super::client::{Proof, RegisteredClient};
 use super::error::OAuthError;
-use super::settings::{Grant, OAuthBuilder};
+use super::settings::{Grant, NO_CLIENT, OAuthBuilder};
 use crate::config::HeaderSource;
 
 /// The authorization of an upstream, as it is configured. The default is that a person logs in and
@@ -50,30 +50,54 @@ impl OAuthConfig {
         if let Some(url) = &self.client_document {
             builder = builder.client_document(url);
         }
-        let proof = self.proof(env)?;
-        match &self.client_id {
-            Some(id) => {
-                let (id, issuer) = (id.clone(), self.issuer.clone());
-                Ok(builder.client(RegisteredClient { id, proof, issuer }))
-            }
-            None if matches!(proof, Proof::None) && self.issuer.is_none() => Ok(builder),
-            None => Err(OAuthError::Setup(
-                "client_secret, client_key and issuer belong to a client_id, which is missing"
-                    .into(),
-            )),
+        Ok(match self.client(env)? {
+            Some(client) => builder.client(client),
+            None => builder,
+        })
+    }
+
+    /// Whether the members fit together, as far as that can be told without secrets.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn check(&self) -> Result<(), OAuthError> {
+        let refused = |why: &str| Err(OAuthError::Setup(why.to_owned()));
+        let has_proof = self.client_secret.is_some() || self.client_key.is_some();
+        if self.client_secret.is_some() && self.client_key.is_some() {
+            return refused("give client_secret or client_key, not both");
         }
+        if self.client_id.is_none() && (has_proof || self.issuer.is_some()) {
+            return refused(
+                "client_secret, client_key and issuer belong to a client_id, which is missing",
+            );
+        }
+        if self.grant == Grant::ClientCredentials && !(self.client_id.is_some() && has_proof) {
+            return refused(NO_CLIENT);
+        }
+        Ok(())
+    }
+
+    /// The client that was registered by hand, with its secret as it is now.
+    pub(crate) fn client(
+        &self,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<RegisteredClient>, OAuthError> {
+        self.check()?;
+        let proof = self.proof(env)?;
+        let with_id = |id: &String| {
+            let (id, issuer) = (id.clone(), self.issuer.clone());
+            RegisteredClient { id, proof, issuer }
+        };
+        Ok(self.client_id.as_ref().map(with_id))
     }
 
     fn proof(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Proof, OAuthError> {
         match (&self.client_secret, &self.client_key) {
             (None, None) => Ok(Proof::None),
-            (Some(secret), None) => Ok(Proof::Secret(secret.resolve(env)?)),
+            (Some(secret), _) => Ok(Proof::Secret(secret.resolve(env)?)),
             (None, Some(key)) => {
                 let key = SigningKey::from_pem(key.resolve(env)?.expose())?;
                 Ok(Proof::Key(Arc::new(key)))
-            }
-            (Some(_), Some(_)) => {
-                Err(OAuthError::Setup("give client_secret or client_key, not both".into()))
             }
         }
     }

@@ -68,7 +68,7 @@ pub enum OAuthError {
     #[error("{issuer} refused: {reason}")]
     Denied { issuer: String, reason: String },
     /// The grant the request was based on is used up, revoked or foreign.
-    #[error("{issuer} no longer accepts {what}: {reason}")]
+    #[error("{issuer} does not accept {what}: {reason}")]
     Stale { issuer: String, what: Stale, reason: String },
     /// Asking again would be asking for the same.
     #[error("the server wants scopes that were asked for already: {0}")]
@@ -101,8 +101,8 @@ pub enum Stale {
 impl std::fmt::Display for Stale {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Stale::Grant => "the grant",
-            Stale::Client => "the client",
+            Stale::Grant => "the grant any more",
+            Stale::Client => "the client, whose id or secret may be wrong",
         })
     }
 }

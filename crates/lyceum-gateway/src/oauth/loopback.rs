@@ -21,13 +21,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::authorizer::{Authorizer, Visit};
-use super::redirect::has_state;
+use super::redirect::{has_error, has_state};
 
 const CALLBACK: &str = "/callback";
 /// Browsers open a few connections ahead; nobody else has business here.
 const MAX_CONNECTIONS: usize = 8;
 const MAX_HEAD: usize = 16 << 10;
 const DONE: &str = "Lyceum has what it needs. You can close this window.\n";
+const REFUSED: &str = "The login was refused. Where you started it, you can read why.\n";
 const NOT_HERE: &str = "This is not the answer Lyceum is waiting for.\n";
 
 /// Sends a person to an authorization page by showing its URL.
@@ -135,7 +136,12 @@ fn answer(
         // A second redirect of the same login has nothing to add.
         let _ = found.try_send(query.to_owned());
     }
-    let mut response = Response::new(Full::from(if ours { DONE } else { NOT_HERE }));
+    let page = match ours {
+        true if has_error(query) => REFUSED,
+        true => DONE,
+        false => NOT_HERE,
+    };
+    let mut response = Response::new(Full::from(page));
     *response.status_mut() = if ours { StatusCode::OK } else { StatusCode::NOT_FOUND };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -173,6 +179,19 @@ mod tests {
             assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         });
         assert_eq!(query.unwrap(), "code=c&state=s1");
+    }
+
+    #[tokio::test]
+    async fn a_refused_login_is_not_called_a_success() {
+        let visit = Loopback::new(|_| ()).open().await.unwrap();
+        let uri = visit.redirect_uri().to_owned();
+        let authority = uri.strip_prefix("http://").unwrap().strip_suffix(CALLBACK).unwrap();
+        let (query, page) = tokio::join!(
+            visit.go("https://as/authorize", "s1"),
+            get(authority, "/callback?error=access_denied&state=s1"),
+        );
+        assert_eq!(query.unwrap(), "error=access_denied&state=s1");
+        assert!(page.ends_with(REFUSED), "{page}");
     }
 
     #[tokio::test(start_paused = true)]

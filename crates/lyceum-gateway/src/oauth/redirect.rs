@@ -48,6 +48,11 @@ pub(super) fn has_state(query: &str, state: &str) -> bool {
     found.is_some_and(|found| found.as_bytes().ct_eq(state.as_bytes()).into())
 }
 
+/// Whether a redirect brings bad news.
+pub(super) fn has_error(query: &str) -> bool {
+    !matches!(member(query, "error"), Ok(None))
+}
+
 /// A parameter; one that comes twice may mean two things, so it is refused.
 fn member(query: &str, name: &str) -> Result<Option<String>, OAuthError> {
     let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderValue, Uri};
@@ -16,6 +16,7 @@ use url::Url;
 
 use super::attempt;
 use super::challenge::Challenge;
+use super::client::RegisteredClient;
 use super::dial::Dial;
 use super::error::OAuthError;
 use super::metadata::covers;
@@ -24,10 +25,14 @@ use super::store::{Entry, Key};
 
 /// How long a token that could not be renewed in time is used before the next try, in seconds.
 const POSTPONED: u64 = 30;
+/// How often it is looked whether another process has got a token.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The authorization of one upstream.
 pub(super) struct Session {
     pub(super) settings: Settings,
+    /// What the operator got from an authorization server.
+    client: ArcSwapOption<RegisteredClient>,
     pub(super) server: Url,
     pub(super) dial: Dial,
     current: ArcSwapOption<Access>,
@@ -77,9 +82,11 @@ pub(super) enum Cause {
 }
 
 impl Session {
-    pub(super) fn new(settings: Settings, server: Url, dial: Dial) -> Session {
+    pub(super) fn new(mut settings: Settings, server: Url, dial: Dial) -> Session {
+        let client = settings.client.take();
         let session = Session {
             settings,
+            client: ArcSwapOption::from_pointee(client),
             server,
             dial,
             current: ArcSwapOption::empty(),
@@ -92,6 +99,24 @@ impl Session {
             session.install(&mut memory, key, entry);
         }
         Session { memory: Mutex::new(memory), ..session }
+    }
+
+    /// The client that is configured, if one is.
+    pub(super) fn client(&self) -> Option<Arc<RegisteredClient>> {
+        self.client.load_full()
+    }
+
+    /// Goes by what is configured now.
+    pub(super) fn set_client(&self, client: Option<RegisteredClient>) {
+        self.client.store(client.map(Arc::new));
+    }
+
+    /// Returns when what rests has changed.
+    pub(super) async fn store_changed(&self) {
+        let before = self.settings.store.changed_at();
+        while self.settings.store.changed_at() == before {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// The token for the next request, renewed if it is about to end.

@@ -14,6 +14,9 @@ use super::error::{OAuthError, plain};
 use super::session::Session;
 use super::store::TokenStore;
 
+/// Why a grant in our own name cannot be had.
+pub(super) const NO_CLIENT: &str = "client credentials need a client_id and a secret or key";
+
 /// In whose name a server is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grant {
@@ -35,6 +38,7 @@ pub struct OAuthBuilder {
 /// What an authorization goes by.
 pub(super) struct Settings {
     pub(super) upstream: String,
+    /// What the session begins with.
     pub(super) client: Option<RegisteredClient>,
     pub(super) client_document: Option<String>,
     pub(super) client_name: String,
@@ -143,7 +147,7 @@ impl OAuthBuilder {
         if self.settings.grant == Grant::ClientCredentials
             && !matches!(proof, Some(Proof::Secret(_) | Proof::Key(_)))
         {
-            return Err(setup("client credentials need a client_id and a secret or key".into()));
+            return Err(setup(NO_CLIENT.into()));
         }
         let document = self.settings.client_document.as_deref();
         if document.is_some_and(|url| !url.starts_with("https://")) {

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use lyceum_http::{Purpose, Sealer};
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,14 @@ impl TokenStore {
             Kept::File { path, .. } => change(path, |contents| {
                 contents.entries.retain(|entry| entry.key.upstream != upstream);
             }),
+        }
+    }
+
+    /// When anything was last kept or forgotten here; None where no other process can.
+    pub(super) fn changed_at(&self) -> Option<SystemTime> {
+        match &*self.0 {
+            Kept::Memory(_) => None,
+            Kept::File { path, .. } => fs::metadata(path).and_then(|file| file.modified()).ok(),
         }
     }
 

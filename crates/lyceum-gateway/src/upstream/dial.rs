@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use lyceum_http::client::{Client, ClientBuilder, ClientError, Limits, Transport};
 use lyceum_wire::{RevisionSet, Writer};
 
@@ -12,7 +13,9 @@ use super::news::{Ear, News};
 use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
 use crate::credentials::{self, CredentialError};
 use crate::names::UriForm;
-use crate::oauth::{Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, TokenStore};
+use crate::oauth::{
+    Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, RegisteredClient, TokenStore,
+};
 use crate::process::{self, AllowedCommands, Child, Exit, Spawn, SpawnError};
 use crate::stack::Stack;
 
@@ -56,6 +59,8 @@ pub(crate) enum DialError {
     Child(ClientError, Exit),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("{}; {advice}", super::describe(.0), advice = .1)]
+    LockedOut(ClientError, String),
     #[error("it could not be reached within {0:?}")]
     Slow(Duration),
 }
@@ -69,7 +74,7 @@ impl DialError {
         match self {
             DialError::Credentials(_) | DialError::OAuth(_) | DialError::Spawn(_) => true,
             DialError::Client(error) => unreached(error),
-            DialError::Child(..) | DialError::Slow(_) => false,
+            DialError::Child(..) | DialError::LockedOut(..) | DialError::Slow(_) => false,
         }
     }
 }
@@ -87,6 +92,33 @@ impl UpstreamConfig {
         let builder = builder_of(self, setting)?;
         builder.map(|builder| builder.authorizer(authorizer).build()).transpose()
     }
+
+    /// What to do if it lets nobody in, and nobody is to log in either.
+    pub fn how_to_enter(&self) -> String {
+        let name = &self.name;
+        match (&self.target, self.is_authorized()) {
+            (Target::Command(_), _) => format!("{name} is a process; it has nothing to log in to"),
+            (_, true) => format!(
+                "{name} has an Authorization header; correct it, or take it out if somebody is to log \
+                 in"
+            ),
+            (_, false) => format!(
+                "{name} is reached without TLS; give it an Authorization header, or write oauth = {{}} \
+                 and log in: lyceum upstreams login {name}"
+            ),
+        }
+    }
+
+    fn is_authorized(&self) -> bool {
+        let authorizes =
+            |(name, _): &(String, HeaderSource)| name.eq_ignore_ascii_case("authorization");
+        self.headers.iter().any(authorizes)
+    }
+}
+
+/// The client that is configured, with its secret as it is now.
+pub(crate) fn client(config: &OAuthConfig) -> Result<Option<RegisteredClient>, OAuthError> {
+    config.client(&|name| std::env::var(name).ok())
 }
 
 /// The way to tokens while nobody is there to log in.
@@ -106,9 +138,7 @@ fn builder_of(
     let (Target::Http(url) | Target::HttpSse(url) | Target::CustomSse(url)) = &config.target else {
         return Ok(None);
     };
-    let authorizes =
-        |(name, _): &(String, HeaderSource)| name.eq_ignore_ascii_case("authorization");
-    let may_ask = url.starts_with("https:") && !config.headers.iter().any(authorizes);
+    let may_ask = url.starts_with("https:") && !config.is_authorized();
     let oauth = match &config.oauth {
         Some(oauth) => oauth.clone(),
         None if may_ask => OAuthConfig::default(),
@@ -166,7 +196,15 @@ async fn connect(
         None if url.starts_with("http://") => client,
         None => client.service(setting.stack.clone()),
     };
-    let peer = client.build()?.connect().await?;
+    let refused = |error| match error {
+        ClientError::Status(refused)
+            if refused.status == StatusCode::UNAUTHORIZED && authorization.is_none() =>
+        {
+            DialError::LockedOut(ClientError::Status(refused), config.how_to_enter())
+        }
+        error => DialError::Client(error),
+    };
+    let peer = client.build()?.connect().await.map_err(refused)?;
     Ok(Connection::new(peer, None, Arc::clone(dialling.updates)))
 }
 

@@ -52,6 +52,8 @@ impl Refusal {
                 _ => Refusal::Call,
             },
             ClientError::NoCommonVersion { .. } => Refusal::Era,
+            // It answered 401, and there was no token to answer that with.
+            ClientError::Credentials(_) => Refusal::Credentials,
             _ => return None,
         })
     }

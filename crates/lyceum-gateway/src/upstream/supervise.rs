@@ -129,7 +129,13 @@ async fn connect(upstream: &Arc<Upstream>, audience: &dyn Audience) {
         let wait = backoff.next(chance);
         tracing::warn!(upstream = upstream.config.name, reason, retry = ?wait, "upstream is down");
         upstream.set_link(Link::Down { reason, until: Instant::now() + wait });
-        sweeping(upstream, sleep(wait)).await;
+        let waited = async {
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = upstream.logged_in() => {}
+            }
+        };
+        sweeping(upstream, waited).await;
         upstream.set_link(Link::Connecting);
     }
 }

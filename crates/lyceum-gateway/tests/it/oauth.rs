@@ -1,9 +1,12 @@
 //! Tokens for upstreams: what the official suite does not try.
 
+mod locked_out;
 mod stage;
 
 use std::sync::{Arc, Mutex};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use lyceum_gateway::credentials::Secret;
 use lyceum_gateway::oauth::{Grant, OAuth, Proof, RegisteredClient, TokenStore};
@@ -235,6 +238,38 @@ async fn a_caller_that_gives_up_does_not_lose_the_refresh_token() {
     drop(closed);
     pass(&oauth, &stage).await;
     assert_eq!(stage.counts(), (1, 2));
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_know_the_servers_scopes_registers_us_without_them() {
+    let stage = Stage::set().await;
+    stage.knobs().scopes = vec!["mcp:tools"];
+    let oauth = stage.oauth().build().unwrap();
+    pass(&oauth, &stage).await;
+    let registrations = stage.asked("one", "/register");
+    assert!(registrations[0].said.contains(r#""scope":"mcp:tools""#));
+    assert!(!registrations[1].said.contains("scope"));
+    // Whoever logs in is asked for them all the same.
+    assert_eq!(member(&stage.asked("one", "/authorize")[0].said, "scope"), "mcp:tools");
+}
+
+#[tokio::test]
+async fn a_configured_client_is_refreshed_with_the_secret_it_has_now() {
+    let stage = Stage::set().await;
+    let dir = tempfile::tempdir().unwrap();
+    let sealer = Arc::new(Sealer::ephemeral());
+    let store = || TokenStore::in_file(dir.path().join("tokens.json"), Arc::clone(&sealer));
+    let with = |secret: &str| RegisteredClient {
+        id: client("one"),
+        proof: Proof::Secret(Secret::new(secret)),
+        issuer: None,
+    };
+    pass(&stage.oauth().store(store()).client(with("old")).build().unwrap(), &stage).await;
+    stage.revoke();
+    let restarted = stage.unattended().store(store()).client(with("new")).build().unwrap();
+    pass(&restarted, &stage).await;
+    let used = stage.asked("one", "/token").pop().and_then(|one| one.authorization);
+    assert_eq!(used, Some(format!("Basic {}", STANDARD.encode("client-of-one:new"))));
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use crate::behind;
 use crate::cli::{UpstreamsCommand, UpstreamsOpts};
 use crate::config::{Config, Environment};
 use crate::knowledge;
+use crate::library;
 use crate::logging;
 use crate::stdout::print;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(opts: UpstreamsOpts, environment: &Environment) -> anyhow::Res
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        std::fs::create_dir_all(&config.data).context("making the data directory")?;
+        library::create_private(&config.data).context("making the data directory")?;
         let sealer = behind::sealer(&config)?;
         match opts.command.unwrap_or(UpstreamsCommand::List) {
             UpstreamsCommand::Login { name } => login(&config, &sealer, &name).await,
@@ -105,7 +106,12 @@ fn notes(health: &Health) -> Vec<String> {
 /// Tells where a tool's name leads, and who may see it.
 fn why(config: &Config, gateway: &Gateway, tool: &str) -> anyhow::Result<ExitCode> {
     let Some(why) = gateway.why(tool) else {
-        print(format!("{tool}: no upstream has such a tool; lyceum upstreams shows which are up"))?;
+        print(match gateway.why_absent(tool) {
+            Some((upstream, why)) => format!("{tool}: upstream {upstream} may have it, but {why}"),
+            None => {
+                format!("{tool}: no upstream has such a tool; lyceum upstreams shows which are up")
+            }
+        })?;
         return Ok(ExitCode::FAILURE);
     };
     let mut text = format!("{tool}: {}\n", form(&why));
@@ -280,10 +286,12 @@ async fn login(config: &Config, sealer: &Arc<Sealer>, name: &str) -> anyhow::Res
     let setting = behind::setting(config, sealer);
     let show = |page: &str| eprintln!("To log in, open this page in a browser:\n\n  {page}\n");
     let oauth = upstream.authorization(&setting, Loopback::new(show))?;
-    let oauth =
-        oauth.with_context(|| format!("{name} is a process; it has nothing to log in to"))?;
+    let oauth = oauth.with_context(|| upstream.how_to_enter())?;
     oauth.log_in(setting.stack.clone()).await?;
-    eprintln!("logged in; the tokens are kept, sealed, in the data directory");
+    eprintln!(
+        "logged in; the tokens are kept, sealed, in the data directory, where a running server finds \
+         them within seconds"
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -100,6 +100,17 @@ fn bad_files_are_refused_with_line_and_fix() {
              give one of them another prefix",
         ),
         (
+            "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\n\
+             oauth = { grant = \"client-credentials\", client_id = \"c\" }",
+            "lyceum.toml:4: OAuth is not set up right: client credentials need a client_id and a \
+             secret or key",
+        ),
+        (
+            "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\noauth = { client_secret = \"env:S\" }",
+            "lyceum.toml:4: OAuth is not set up right: client_secret, client_key and issuer belong to \
+             a client_id, which is missing",
+        ),
+        (
             "[[upstream]]\nname = \"a\"\nurl = \"http://h\"\ntools = [\"!\"]",
             "lyceum.toml:4: a tool's name cannot be empty; write \"*\" for all tools",
         ),

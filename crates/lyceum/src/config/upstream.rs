@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use lyceum_gateway::names::is_upstream;
-use lyceum_gateway::oauth::OAuthConfig;
+use lyceum_gateway::oauth::{OAuthConfig, OAuthError};
 use lyceum_gateway::{HeaderSource, Target, UpstreamConfig, credentials};
 
 use crate::config::error::ConfigError;
@@ -57,7 +57,7 @@ fn configured(settings: UpstreamSettings) -> Result<UpstreamConfig, ConfigError>
         era: settings.era.map_or(base.era, |given| given.value.0),
         share: settings.share.map_or(base.share, |given| given.value.0),
         headers: headers.unwrap_or_default(),
-        oauth: settings.oauth.map(|given| oauth(given.value)),
+        oauth: settings.oauth.map(oauth).transpose()?,
         env: settings.env.map(|given| given.value).unwrap_or_default(),
         directory: settings.directory.map(|given| given.value),
         call_timeout: seconds(settings.call_timeout).unwrap_or(base.call_timeout),
@@ -110,9 +110,10 @@ fn headers(
     given.value.into_iter().map(check).collect()
 }
 
-fn oauth(table: OAuthTable) -> OAuthConfig {
+fn oauth(given: Given<OAuthTable>) -> Result<OAuthConfig, ConfigError> {
     let source = |text: String| HeaderSource::parse(&text);
-    OAuthConfig {
+    let table = given.value;
+    let config = OAuthConfig {
         grant: table.grant.map(|grant| grant.0).unwrap_or_default(),
         client_id: table.client_id,
         client_secret: table.client_secret.map(source),
@@ -121,7 +122,10 @@ fn oauth(table: OAuthTable) -> OAuthConfig {
         client_document: table.client_document,
         scopes: table.scopes,
         trusted_hosts: table.trusted_hosts,
-    }
+    };
+    let problem = |error: OAuthError| ConfigError::at(&given.source, error.to_string());
+    config.check().map_err(problem)?;
+    Ok(config)
 }
 
 fn seconds(given: Option<Given<Positive>>) -> Option<Duration> {

@@ -466,6 +466,32 @@ async fn upstreams_are_listed_and_names_explained() {
 }
 
 #[tokio::test]
+async fn who_cannot_log_in_is_told_why() {
+    let setup = Setup::new();
+    setup.write(
+        "[[upstream]]\nname = \"process\"\ncommand = [\"npx\"]\n\
+         [[upstream]]\nname = \"plain\"\nurl = \"http://127.0.0.1:1/mcp\"\n\
+         [[upstream]]\nname = \"keyed\"\nurl = \"https://127.0.0.1:1/mcp\"\n\
+         headers = { Authorization = \"Bearer x\" }\n",
+    );
+    for (name, expected) in [
+        ("process", "process is a process; it has nothing to log in to"),
+        ("plain", "plain is reached without TLS"),
+        ("keyed", "keyed has an Authorization header"),
+        ("nobody", "there is no upstream nobody"),
+    ] {
+        let (code, told) = setup.upstreams(&["login", name]).await;
+        assert!(code == Some(1) && told.contains(expected), "{name}: {told}");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(setup.path("data")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "the data directory is for its owner only");
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_that_cannot_start_says_why() {
     let setup = Setup::new();
     let text = "[stdio]\nallowed_commands = [\"npx\"]\n[[upstream]]\nname = \"bad\"\ncommand = [\"/bin/sh\"]\n";
@@ -473,6 +499,13 @@ async fn an_upstream_that_cannot_start_says_why() {
     let (code, told) = setup.upstreams(&[]).await;
     assert_eq!(code, Some(1));
     assert!(told.contains("\"/bin/sh\" is not allowed; allowed are: npx"), "{told}");
+    let (code, told) = setup.upstreams(&["why", "bad_tool"]).await;
+    assert_eq!(code, Some(1));
+    assert!(
+        told.contains("bad_tool: upstream bad may have it, but bad cannot be reached"),
+        "{told}"
+    );
+    assert!(told.contains("allowed are: npx"), "{told}");
     let missing = Path::new("/nowhere/lyceum.toml").display().to_string();
     assert_eq!(run(&["upstreams", "--config", &missing]).await.status.code(), Some(78));
 }

@@ -51,6 +51,21 @@ fn what_was_put_comes_back_newest_first() {
 }
 
 #[test]
+fn whoever_waits_for_a_login_sees_that_another_process_kept_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens.json");
+    let store = TokenStore::in_file(&path, Arc::new(Sealer::ephemeral()));
+    assert_eq!(store.changed_at(), None);
+    store.put(&key("up", "https://one"), &entry("t1", 1)).unwrap();
+    let first = store.changed_at();
+    assert!(first.is_some());
+    File::options().write(true).open(&path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let old = store.changed_at();
+    store.put(&key("up", "https://one"), &entry("t2", 2)).unwrap();
+    assert_ne!(store.changed_at(), old);
+}
+
+#[test]
 fn nothing_opens_with_another_key_or_in_another_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tokens.json");

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{Request, StatusCode, Uri};
@@ -44,6 +46,10 @@ pub(super) struct Knobs {
     pub(super) refreshable: HashSet<String>,
     /// `expires_in` of new tokens, in seconds.
     pub(super) lifetime: u64,
+    /// `scopes_supported` of the resource.
+    pub(super) scopes: Vec<&'static str>,
+    /// The secret of the client `id`.
+    pub(super) secret: &'static str,
     /// Whether token responses have a member of the wrong type.
     pub(super) garbled: bool,
     pub(super) asked: Vec<Asked>,
@@ -74,6 +80,8 @@ impl Stage {
                 valid: HashSet::new(),
                 refreshable: HashSet::new(),
                 lifetime: 3600,
+                scopes: Vec::new(),
+                secret: "hunter2",
                 garbled: false,
                 asked: Vec::new(),
                 n_tokens: 0,
@@ -128,11 +136,17 @@ impl Stage {
         match (asked.server, path.as_str()) {
             ("resource", "/mcp") => self.protected(&asked),
             ("resource", "/.well-known/oauth-protected-resource/mcp") => {
-                let named = self.knobs().named.clone();
-                ok(&json!({ "resource": self.url, "authorization_servers": named }))
+                let knobs = self.knobs();
+                let scopes = (!knobs.scopes.is_empty()).then_some(&knobs.scopes);
+                ok(&json!({ "resource": self.url, "authorization_servers": knobs.named,
+                    "scopes_supported": scopes }))
             }
             ("one" | "two", "/.well-known/oauth-authorization-server") => {
                 ok(&self.metadata(asked.server))
+            }
+            // It knows no scopes but its own.
+            ("one" | "two", "/register") if asked.said.contains("\"scope\"") => {
+                refused("invalid_client_metadata")
             }
             ("one" | "two", "/register") => ok(&json!({ "client_id": client(asked.server) })),
             ("one" | "two", "/authorize") => self.agreed(&asked),
@@ -147,7 +161,7 @@ impl Stage {
     fn protected(&self, asked: &Asked) -> String {
         let bearer = asked.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
         if bearer.is_some_and(|token| self.knobs().valid.contains(token)) {
-            return ok(&json!({}));
+            return answered(&asked.said);
         }
         let place = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
         format!(
@@ -183,18 +197,21 @@ impl Stage {
         let granted = match member(&asked.said, "grant_type").as_str() {
             "authorization_code" => {
                 member(&asked.said, "code") == format!("code-of-{}", asked.server)
-                    && member(&asked.said, "client_id") == client(asked.server)
+                    && (member(&asked.said, "client_id") == client(asked.server)
+                        || asked.authorization.is_some())
             }
             "refresh_token" => knobs.refreshable.remove(&member(&asked.said, "refresh_token")),
-            // `id:hunter2`.
             "client_credentials" => {
-                asked.authorization.as_deref() == Some("Basic aWQ6aHVudGVyMg==")
+                let basic = STANDARD.encode(format!("id:{}", knobs.secret));
+                if asked.authorization != Some(format!("Basic {basic}")) {
+                    return refused("invalid_client");
+                }
+                true
             }
             _ => false,
         };
         if !granted {
-            let body = r#"{"error":"invalid_grant"}"#;
-            return format!("HTTP/1.1 400 X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            return refused("invalid_grant");
         }
         knobs.n_tokens += 1;
         let (token, refresh) =
@@ -236,6 +253,30 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     }
 }
 
+/// What the protected server says to a message, for it is an MCP server with one tool.
+fn answered(said: &str) -> String {
+    let message: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+            "serverInfo": { "name": "protected", "version": "1" } }),
+        "tools/list" => {
+            json!({ "tools": [{ "name": "greet", "inputSchema": { "type": "object" } }] })
+        }
+        "tools/call" => json!({ "content": [{ "type": "text", "text": "hello" }] }),
+        "server/discover" => {
+            let error = json!({ "code": -32601, "message": "unknown method" });
+            return ok(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }));
+        }
+        _ => json!({}),
+    };
+    ok(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+}
+
+fn refused(error: &str) -> String {
+    let body = json!({ "error": error }).to_string();
+    format!("HTTP/1.1 400 X\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
 fn ok(body: &serde_json::Value) -> String {
     let body = body.to_string();
     let length = body.len();
@@ -251,6 +292,7 @@ async fn serve(stage: Stage, listener: TcpListener, server: &'static str) {
         tokio::spawn(async move {
             let Some(asked) = read(&mut stream, server).await else { return };
             let answer = stage.answer(asked).await;
+            let answer = answer.replacen("\r\n", "\r\nconnection: close\r\n", 1);
             let _ = stream.write_all(answer.as_bytes()).await;
             let _ = stream.shutdown().await;
         });
