@@ -92,6 +92,19 @@ async fn who_is_denied_by_prefix_shows_no_resources_either() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_prefix_with_the_separator_in_it_leads_to_its_upstream() {
+    let library = library().await;
+    let gateway = Gateway::new(setting());
+    gateway
+        .configure(vec![UpstreamConfig { prefix: Some("x+y".to_owned()), ..library.config("a") }]);
+    assert!(gateway.settled(Duration::from_secs(20)).await);
+    let door = gateway.door(own_server(), Arc::new(|_: &str| true));
+    // What is not listed goes by the prefix.
+    assert!(door.leads_to_resource("x+y+m://unlisted"));
+    assert!(!door.leads_to_resource("x+m://unlisted"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_listed_again_stays_as_it_was() {
     let n_listed = AtomicUsize::new(0);
     let upstream = Mirror::answering(move |request| match request.method.as_str() {
