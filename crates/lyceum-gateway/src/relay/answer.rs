@@ -11,7 +11,7 @@ use super::result::{self, Shape};
 use super::state::State;
 use super::tasks::{self, TaskRef};
 use super::{Answer, Relay, Subject, asking, error};
-use crate::upstream::Connection;
+use crate::upstream::{Connection, describe};
 
 /// Whence a result comes.
 #[derive(Debug, Clone, Copy)]
@@ -105,8 +105,11 @@ impl Relay<'_> {
                 cx,
             ),
             error => {
-                let reason = crate::upstream::describe(&error);
-                self.failed(format!("{}: {reason}", upstream.name), request, cx)
+                let mut problem = format!("{}: {}", upstream.name, describe(&error));
+                if let Some(advice) = upstream.how_to_be_allowed(&error) {
+                    problem = format!("{problem}; {advice}");
+                }
+                self.failed(problem, request, cx)
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
 use crate::credentials::{self, CredentialError};
 use crate::names::UriForm;
 use crate::oauth::{
-    Authorizer, OAuth, OAuthBuilder, OAuthConfig, OAuthError, RegisteredClient, TokenStore,
+    Authorizer, Grant, OAuth, OAuthBuilder, OAuthConfig, OAuthError, RegisteredClient, TokenStore,
 };
 use crate::process::{self, AllowedCommands, Child, Exit, Spawn, SpawnError};
 use crate::stack::Stack;
@@ -107,6 +107,21 @@ impl UpstreamConfig {
                  and log in: lyceum upstreams login {name}"
             ),
         }
+    }
+
+    /// What to do if it wants a token that is good for more; None if it wants something else.
+    pub(crate) fn how_to_be_allowed(&self, error: &ClientError) -> Option<String> {
+        let ClientError::Status(refused) = error else { return None };
+        let challenge = refused.challenge.as_deref()?;
+        let grant = self.oauth.as_ref().map(|oauth| oauth.grant).unwrap_or_default();
+        challenge.contains("insufficient_scope").then(|| match grant {
+            Grant::AuthorizationCode => {
+                format!("log in again to allow it: lyceum upstreams login {}", self.name)
+            }
+            Grant::ClientCredentials => {
+                "have its authorization server give this scope to the client".to_owned()
+            }
+        })
     }
 
     fn is_authorized(&self) -> bool {
@@ -202,7 +217,10 @@ async fn connect(
         {
             DialError::LockedOut(ClientError::Status(refused), config.how_to_enter())
         }
-        error => DialError::Client(error),
+        error => match config.how_to_be_allowed(&error) {
+            Some(advice) => DialError::LockedOut(error, advice),
+            None => DialError::Client(error),
+        },
     };
     let peer = client.build()?.connect().await.map_err(refused)?;
     Ok(Connection::new(peer, None, Arc::clone(dialling.updates)))

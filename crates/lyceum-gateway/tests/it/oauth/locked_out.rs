@@ -1,12 +1,13 @@
 //! Upstreams behind the gateway that no longer take our tokens.
 
-use lyceum_gateway::oauth::{Grant, OAuthConfig};
-use lyceum_gateway::{HeaderSource, Status, Target, UpstreamConfig};
-use lyceum_wire::Revision;
+use lyceum_gateway::oauth::{Grant, OAuthConfig, TokenStore};
+use lyceum_gateway::{Gateway, HeaderSource, Setting, Status, Target, UpstreamConfig, stack};
+use lyceum_wire::{Revision, RevisionSet};
 use serde_json::json;
+use tokio_rustls::rustls::RootCertStore;
 
 use super::stage::{Stage, UPSTREAM};
-use crate::house::{House, text, until};
+use crate::house::{House, own_server, serve_handler, setting, text, until};
 
 fn upstream(stage: &Stage, oauth: OAuthConfig) -> UpstreamConfig {
     let target = Target::Http(stage.url.clone());
@@ -67,6 +68,31 @@ async fn an_upstream_that_lets_nobody_in_says_how_one_may_log_in() {
     let house = House::unsettled(vec![config]).await;
     until("it is down", || {
         is(&house, Status::Down, "write oauth = {} and log in: lyceum upstreams login up")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_lacks_a_scope_is_told_how_to_get_it() {
+    let stage = Stage::set().await;
+    let house = House::with(vec![upstream(&stage, by_client("hunter2"))], None).await;
+    let peer = house.client_with(Revision::V2026_07_28, (), "{}").await;
+    stage.knobs().lacking = Some("admin");
+    let told = text(&peer, "up_greet", json!({})).await.unwrap();
+    assert!(told.contains("scope=\"admin\"; have its authorization server give"), "{told}");
+    until("it is down", || is(&house, Status::Down, "give this scope to the client")).await;
+
+    let stage = Stage::set().await;
+    let tokens = TokenStore::in_memory();
+    let person = stage.oauth().store(tokens.clone()).build().unwrap();
+    person.log_in(stack::trusting(RootCertStore::empty())).await.unwrap();
+    stage.knobs().lacking = Some("admin");
+    let gateway = Gateway::new(Setting { tokens, ..setting() });
+    gateway.configure(vec![upstream(&stage, OAuthConfig::default())]);
+    let front = serve_handler(own_server(), RevisionSet::ALL).await;
+    let house = House::around(gateway, front);
+    until("it is down", || {
+        is(&house, Status::Down, "log in again to allow it: lyceum upstreams login up")
     })
     .await;
 }

@@ -48,6 +48,8 @@ pub(super) struct Knobs {
     pub(super) lifetime: u64,
     /// `scopes_supported` of the resource.
     pub(super) scopes: Vec<&'static str>,
+    /// A scope no token is good for.
+    pub(super) lacking: Option<&'static str>,
     /// The secret of the client `id`.
     pub(super) secret: &'static str,
     /// Whether token responses have a member of the wrong type.
@@ -81,6 +83,7 @@ impl Stage {
                 refreshable: HashSet::new(),
                 lifetime: 3600,
                 scopes: Vec::new(),
+                lacking: None,
                 secret: "hunter2",
                 garbled: false,
                 asked: Vec::new(),
@@ -161,7 +164,11 @@ impl Stage {
     fn protected(&self, asked: &Asked) -> String {
         let bearer = asked.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
         if bearer.is_some_and(|token| self.knobs().valid.contains(token)) {
-            return answered(&asked.said);
+            let Some(lacking) = self.knobs().lacking else { return answered(&asked.said) };
+            return format!(
+                "HTTP/1.1 403 X\r\nwww-authenticate: Bearer error=\"insufficient_scope\", \
+                 scope=\"{lacking}\"\r\ncontent-length: 0\r\n\r\n"
+            );
         }
         let place = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
         format!(
