@@ -70,7 +70,7 @@ pub(crate) struct Absorber {
 }
 
 #[cfg_attr(
-    not(any(feature = "server", feature = "client")),
+    not(feature = "server"),
     expect(dead_code, reason = "whoever brings connections of their own does without")
 )]
 impl Absorber {

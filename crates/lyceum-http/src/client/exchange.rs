@@ -20,8 +20,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::error::{BoxError, ClientError, NoCredentials};
+use super::http1::Outgoing;
 use super::limits::Limits;
-use super::plain::{self, Plain};
+use super::plain::Plain;
 use super::reply::{Content, Refused, Reply, Wanted, receive};
 
 const JSON_AND_EVENTS: HeaderValue =
@@ -95,7 +96,9 @@ impl Exchange {
             Box::pin(async move {
                 let failed = |error: S::Error| failure(error.into());
                 poll_fn(|cx| service.poll_ready(cx)).await.map_err(failed)?;
-                receive(service.call(request).await.map_err(failed)?, wanted).await
+                let response = service.call(request).await.map_err(failed)?;
+                let (head, body) = response.into_parts();
+                receive(head.status, head.headers.into(), body, wanted).await
             })
         };
         Exchange::new(Stack::Other(Arc::new(send)), limits)
@@ -118,7 +121,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.send(self.posting(url, headers, body), self.wanted)
+        self.send(posting(url, headers, body), self.wanted)
     }
 
     /// Posts a request to whose answer nobody may give much room.
@@ -128,7 +131,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.send(self.posting(url, headers, body), self.greeting)
+        self.send(posting(url, headers, body), self.greeting)
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
@@ -139,7 +142,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Option<Refused>, ClientError> {
-        match self.send(self.posting(url, headers, body), Wanted::Nothing).await?.content {
+        match self.send(posting(url, headers, body), Wanted::Nothing).await?.content {
             Content::Refused(refused) => Ok(Some(refused)),
             _ => Ok(None),
         }
@@ -152,7 +155,7 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, JSON);
-        self.send(self.empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn get_events(
@@ -161,50 +164,40 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, EVENTS);
-        self.send(self.empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted).await
     }
 
     pub(crate) async fn delete(&self, url: &Uri, headers: HeaderMap) -> Result<(), ClientError> {
-        self.send(self.empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
+        self.send(empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
     }
 
     fn send(
         &self,
-        request: Request<RequestBody>,
+        outgoing: Outgoing<'_>,
         wanted: Wanted,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         match &self.stack {
-            Stack::Plain(plain) => OnItsWay::Plain { sent: plain.send(request, wanted) },
-            Stack::Other(send) => OnItsWay::Other { sent: send(request, wanted) },
+            Stack::Plain(plain) => OnItsWay::Plain { sent: plain.send(outgoing, wanted) },
+            Stack::Other(send) => OnItsWay::Other { sent: send(request(outgoing), wanted) },
         }
     }
+}
 
-    fn posting(&self, url: &Uri, mut headers: HeaderMap, body: Bytes) -> Request<RequestBody> {
-        let length = HeaderValue::try_from(body.len().to_string()).expect("digits fit in a header");
-        headers.insert(header::CONTENT_LENGTH, length);
-        self.request(Method::POST, url, headers, RequestBody(Full::new(body)))
-    }
+fn posting(url: &Uri, headers: HeaderMap, body: Bytes) -> Outgoing<'_> {
+    Outgoing { method: Method::POST, url, headers, body }
+}
 
-    fn empty(&self, method: Method, url: &Uri, headers: HeaderMap) -> Request<RequestBody> {
-        self.request(method, url, headers, RequestBody::default())
-    }
+fn empty(method: Method, url: &Uri, headers: HeaderMap) -> Outgoing<'_> {
+    Outgoing { method, url, headers, body: Bytes::new() }
+}
 
-    fn request(
-        &self,
-        method: Method,
-        url: &Uri,
-        headers: HeaderMap,
-        body: RequestBody,
-    ) -> Request<RequestBody> {
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
-        *request.uri_mut() = match &self.stack {
-            Stack::Plain(_) => plain::target(url),
-            Stack::Other(_) => url.clone(),
-        };
-        *request.headers_mut() = headers;
-        request
-    }
+/// The request as other stacks know it. They add the length of its body.
+fn request(outgoing: Outgoing<'_>) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody(Full::new(outgoing.body)));
+    *request.method_mut() = outgoing.method;
+    *request.uri_mut() = outgoing.url.clone();
+    *request.headers_mut() = outgoing.headers;
+    request
 }
 
 pin_project! {
@@ -228,12 +221,11 @@ impl<F: Future<Output = Result<Reply, ClientError>>> Future for OnItsWay<F> {
 }
 
 /// These headers and those that every POST has. Made once and copied for each, which is cheaper than
-/// to add them every time; the length is yet to be replaced.
+/// to add them every time.
 pub(crate) fn for_posts(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     headers.insert(header::CONTENT_TYPE, JSON);
     headers.insert(header::ACCEPT, JSON_AND_EVENTS);
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     headers
 }
 

@@ -4,25 +4,22 @@
 //! a call a fifth cheaper than with a general pool. No TLS, no proxies: for those there is
 //! [`Exchange::over`](super::exchange::Exchange::over).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Uri;
 use http::header::HeaderValue;
-use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::HttpConnector;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tower_service::Service;
 
-use super::driven::Driven;
 use super::error::{BoxError, ClientError};
-use super::exchange::RequestBody;
+use super::http1::{Head, Http1, Outgoing};
 use super::reply::{Reply, Wanted, receive};
 
 /// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
@@ -30,8 +27,6 @@ use super::reply::{Reply, Wanted, receive};
 const IDLE: Duration = Duration::from_secs(4);
 /// How many of them are kept.
 const MAX_IDLE: usize = 32;
-/// How long a connection may take to be ready again.
-const READY: Duration = Duration::from_millis(200);
 const CONNECT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
@@ -49,7 +44,7 @@ struct Pool {
 #[derive(Debug, Default)]
 struct Idle {
     /// With the time since which they are idle; the newest is last.
-    connections: Vec<(Box<Driven>, Instant)>,
+    connections: Vec<(Box<Http1>, Instant)>,
     /// Whether somebody will clear away what is idle for too long.
     swept: bool,
 }
@@ -58,9 +53,7 @@ struct Idle {
 /// the connection is closed.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    body: Incoming,
-    ended: bool,
-    driven: Option<Box<Driven>>,
+    connection: Option<Box<Http1>>,
     pool: Arc<Pool>,
 }
 
@@ -74,86 +67,72 @@ impl Plain {
         Plain(Arc::new(Pool { connector, url: url.clone(), idle: Mutex::default() }))
     }
 
-    /// Sends a request, which has a [`Host`](host) header and a [`target`], and takes in the response.
+    /// Sends a request, whose headers name the [`host`], and takes in the answer.
     #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the request twice")]
-    pub(crate) fn send(
+    pub(super) fn send(
         &self,
-        mut request: Request<RequestBody>,
+        outgoing: Outgoing<'_>,
         wanted: Wanted,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         async move {
-            let (response, driven) = loop {
-                let Some(mut driven) = self.0.take() else {
+            let (head, connection) = loop {
+                let Some(mut connection) = self.0.take() else {
                     // Boxed, because it is rare and would make every call larger.
-                    break Box::pin(self.send_first(request)).await?;
+                    break Box::pin(self.send_first(&outgoing)).await?;
                 };
-                // Its last response was read to the end, so it is ready at once or was closed; unless the
-                // server answered early and never reads the rest of that request.
-                let ready = |driven| Box::pin(timeout(READY, Driven::ready(driven)));
-                if !driven.is_ready() && !matches!(ready(&mut driven).await, Ok(true)) {
-                    continue;
-                }
-                let unanswered = match driven.send(request).await {
-                    Ok(response) => break (response, driven),
-                    Err(unanswered) => unanswered,
-                };
-                match unanswered.unsent {
+                connection.send(&outgoing);
+                match poll_fn(|cx| connection.poll_head(cx)).await {
+                    Ok(head) => break (head, connection),
                     // It was closed before anything was written.
-                    Some(unsent) => request = *unsent,
-                    None => return Err(ClientError::Broken(unanswered.error)),
+                    Err(unanswered) if unanswered.is_unsent => {}
+                    Err(unanswered) => return Err(ClientError::Broken(unanswered.error)),
                 }
             };
-            receive(self.keep(response, driven), wanted).await
+            let kept = Kept { connection: Some(connection), pool: Arc::clone(&self.0) };
+            receive(head.status, head.told, kept, wanted).await
         }
     }
 
     /// Sends a request over a connection of its own.
-    async fn send_first(
-        &self,
-        request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Box<Driven>), ClientError> {
-        let mut driven = self.connect().await?;
-        match driven.send(request).await {
-            Ok(response) => Ok((response, driven)),
-            Err(unanswered) => Err(ClientError::Broken(unanswered.error)),
-        }
-    }
-
-    async fn connect(&self) -> Result<Box<Driven>, ClientError> {
+    async fn send_first(&self, outgoing: &Outgoing<'_>) -> Result<(Head, Box<Http1>), ClientError> {
         let mut connector = self.0.connector.clone();
         let stream = connector.call(self.0.url.clone()).await;
         let stream = stream.map_err(|error| ClientError::Unreachable(error.into()))?;
-        let driven = Driven::new(stream).await;
-        driven.map(Box::new).map_err(|error| ClientError::Unreachable(error.into()))
-    }
-
-    fn keep(&self, response: Response<Incoming>, driven: Box<Driven>) -> Response<Kept> {
-        let pool = Arc::clone(&self.0);
-        response.map(|body| Kept { body, ended: false, driven: Some(driven), pool })
+        let mut connection = Box::new(Http1::new(stream.into_inner()));
+        connection.send(outgoing);
+        match poll_fn(|cx| connection.poll_head(cx)).await {
+            Ok(head) => Ok((head, connection)),
+            Err(unanswered) => Err(ClientError::Broken(unanswered.error)),
+        }
     }
 }
 
 impl Pool {
-    /// The connection that was used last.
-    fn take(&self) -> Option<Box<Driven>> {
+    /// The connection that was used last, of those that are still good.
+    fn take(&self) -> Option<Box<Http1>> {
         let mut idle = self.lock();
-        let (driven, since) = idle.connections.pop()?;
-        if since.elapsed() < IDLE {
-            return Some(driven);
+        while let Some((connection, since)) = idle.connections.pop() {
+            if since.elapsed() >= IDLE {
+                // All others are older.
+                idle.connections.clear();
+            } else if connection.is_quiet() {
+                return Some(connection);
+            }
         }
-        // All others are older.
-        idle.connections.clear();
         None
     }
 
-    fn put(self: &Arc<Pool>, mut driven: Box<Driven>) {
+    /// Keeps a connection for the next request, if it may have one.
+    fn put(self: &Arc<Pool>, mut connection: Box<Http1>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        driven.rest();
-        let mut idle = self.lock();
-        if idle.connections.len() >= MAX_IDLE || driven.is_over() {
+        if !connection.rest() {
             return;
         }
-        idle.connections.push((driven, Instant::now()));
+        let mut idle = self.lock();
+        if idle.connections.len() >= MAX_IDLE {
+            return;
+        }
+        idle.connections.push((connection, Instant::now()));
         if !std::mem::replace(&mut idle.swept, true) {
             runtime.spawn(sweep(Arc::downgrade(self)));
         }
@@ -162,11 +141,6 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How a request to this URL names it to its origin.
-pub(crate) fn target(url: &Uri) -> Uri {
-    url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")).into()
 }
 
 /// What the `Host` header of requests to this URL says.
@@ -200,28 +174,24 @@ impl Body for Kept {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let kept = &mut *self;
-        let Some(driven) = &mut kept.driven else { return Poll::Ready(None) };
-        let frame = ready!(driven.poll_frame(&mut kept.body, cx));
-        kept.ended = frame.is_none();
-        Poll::Ready(frame)
+        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+        connection.poll_piece(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.connection.as_ref().is_none_or(|connection| connection.is_at_end())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let left = self.connection.as_ref().and_then(|connection| connection.left());
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some(driven) = self.driven.take()
-            && (self.ended || self.body.is_end_stream())
-        {
-            self.pool.put(driven);
+        if let Some(connection) = self.connection.take() {
+            self.pool.put(connection);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::exchange::Exchange;
 
 /// Names the protocol version a request is written in.
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// Where a client's HTTP requests go, and what they all carry.
 #[derive(Debug)]

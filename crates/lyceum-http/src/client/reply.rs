@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -16,6 +16,7 @@ use lyceum_wire::{Id, RpcError};
 
 use super::error::{BoxError, ClientError, RefusedStatus};
 use super::limits::Limits;
+use super::remote::SESSION_ID;
 use super::response::{error_in, id_in};
 use super::stream::Messages;
 
@@ -56,8 +57,59 @@ impl Wanted {
 /// What the server answered.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    pub(crate) headers: HeaderMap,
+    pub(crate) told: Told,
     pub(crate) content: Content,
+}
+
+/// What its headers say, as far as anybody looks at them.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) content_type: Option<HeaderValue>,
+    pub(crate) content_encoding: Option<HeaderValue>,
+    pub(crate) session: Option<HeaderValue>,
+    pub(crate) challenge: Option<HeaderValue>,
+    pub(crate) location: Option<HeaderValue>,
+}
+
+impl Told {
+    /// Where the value of a header belongs, whatever the case of its name.
+    pub(crate) fn place(&mut self, name: &str) -> Option<&mut Option<HeaderValue>> {
+        let places = [
+            (header::CONTENT_TYPE, &mut self.content_type),
+            (header::CONTENT_ENCODING, &mut self.content_encoding),
+            (SESSION_ID, &mut self.session),
+            (header::WWW_AUTHENTICATE, &mut self.challenge),
+            (header::LOCATION, &mut self.location),
+        ];
+        let found = places.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_str()));
+        found.map(|(_, place)| place)
+    }
+
+    /// The content type, as it was sent.
+    fn content_type(&self) -> &[u8] {
+        self.content_type.as_ref().map(HeaderValue::as_bytes).unwrap_or_default()
+    }
+
+    /// Whether this is the content type, whatever its parameters.
+    fn is_of_type(&self, name: &str) -> bool {
+        let sent = self.content_type().trim_ascii_start();
+        let Some((essence, rest)) = sent.split_at_checked(name.len()) else { return false };
+        let ends = rest.trim_ascii_start().first().is_none_or(|byte| *byte == b';');
+        ends && essence.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// Of several values the first counts.
+impl From<HeaderMap> for Told {
+    fn from(headers: HeaderMap) -> Told {
+        let mut told = Told::default();
+        for (name, value) in &headers {
+            if let Some(place @ None) = told.place(name.as_str()) {
+                *place = Some(value.clone());
+            }
+        }
+        told
+    }
 }
 
 #[derive(Debug)]
@@ -127,20 +179,22 @@ impl From<Refused> for ClientError {
 }
 
 /// Takes in a response.
+#[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the body twice")]
 pub(crate) fn receive<B>(
-    response: Response<B>,
+    status: StatusCode,
+    told: Told,
+    body: B,
     wanted: Wanted,
 ) -> impl Future<Output = Result<Reply, ClientError>> + Send
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (parts, body) = response.into_parts();
     async move {
-        let content = match expected(parts.status, &parts.headers, wanted)? {
+        let content = match expected(status, &told, wanted)? {
             Expected::Refusal => {
                 // Boxed, because it is rare and would make every call larger.
-                Content::Refused(Box::pin(refused(parts.status, &parts.headers, body)).await)
+                Content::Refused(Box::pin(refused(status, &told, body)).await)
             }
             Expected::Nothing => {
                 discard(body);
@@ -150,11 +204,9 @@ where
                 let body = body.map_err(Into::into).boxed_unsync();
                 Content::Events(Box::new(Messages::new(body, most)))
             }
-            Expected::Message { most } => {
-                message(collect(pin!(body), most).await?, &parts.headers)?
-            }
+            Expected::Message { most } => message(collect(pin!(body), most).await?, &told)?,
         };
-        Ok(Reply { headers: parts.headers, content })
+        Ok(Reply { told, content })
     }
 }
 
@@ -172,19 +224,15 @@ enum Expected {
     },
 }
 
-fn expected(
-    status: StatusCode,
-    headers: &HeaderMap,
-    wanted: Wanted,
-) -> Result<Expected, ClientError> {
+fn expected(status: StatusCode, told: &Told, wanted: Wanted) -> Result<Expected, ClientError> {
     if !status.is_success() {
         return Ok(Expected::Refusal);
     }
     let Wanted::Content { body, event } = wanted else { return Ok(Expected::Nothing) };
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+    if told.content_encoding.as_ref().is_some_and(|coding| coding != "identity") {
         return Err(ClientError::protocol("it compressed an answer nobody asked to compress"));
     }
-    if is_of_type(headers, EVENT_STREAM) && status == StatusCode::OK {
+    if told.is_of_type(EVENT_STREAM) && status == StatusCode::OK {
         return Ok(Expected::Events { most: event });
     }
     match status {
@@ -194,14 +242,14 @@ fn expected(
 }
 
 /// What a body holds that is no event stream.
-fn message(body: Bytes, headers: &HeaderMap) -> Result<Content, ClientError> {
+fn message(body: Bytes, told: &Told) -> Result<Content, ClientError> {
     match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => Ok(Content::Nothing),
         // Some plain JSON servers do not name their content type.
-        Some(b'{' | b'[') if !is_of_type(headers, "text/html") => Ok(Content::Json(body)),
+        Some(b'{' | b'[') if !told.is_of_type("text/html") => Ok(Content::Json(body)),
         Some(_) => Err(ClientError::protocol(format!(
             "it answered with content type \"{}\": {}",
-            content_type(headers).escape_ascii(),
+            told.content_type().escape_ascii(),
             excerpt(&body)
         ))),
     }
@@ -272,37 +320,24 @@ where
     Ok(None)
 }
 
-async fn refused<B>(status: StatusCode, headers: &HeaderMap, body: B) -> Refused
+async fn refused<B>(status: StatusCode, told: &Told, body: B) -> Refused
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
     // The status says enough if the body cannot be had.
     let body = collect(pin!(body), MAX_REFUSAL).await.unwrap_or_default();
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let text = |value: &Option<HeaderValue>| value.as_ref()?.to_str().ok().map(str::to_owned);
     Refused {
         error: error_in(&body),
         id: id_in(&body),
         status: RefusedStatus {
             status,
-            challenge: text(header::WWW_AUTHENTICATE),
-            location: text(header::LOCATION),
+            challenge: text(&told.challenge),
+            location: text(&told.location),
             excerpt: excerpt(&body),
         },
     }
-}
-
-/// The content type, as it was sent.
-fn content_type(headers: &HeaderMap) -> &[u8] {
-    headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default()
-}
-
-/// Whether this is the content type, whatever its parameters.
-fn is_of_type(headers: &HeaderMap, name: &str) -> bool {
-    let sent = content_type(headers).trim_ascii_start();
-    let Some((essence, rest)) = sent.split_at_checked(name.len()) else { return false };
-    let ends = rest.trim_ascii_start().first().is_none_or(|byte| *byte == b';');
-    ends && essence.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// How a body starts, fit for one line of a log.

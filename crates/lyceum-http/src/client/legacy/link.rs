@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Uri;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use lyceum_wire::{Id, Revision};
 
 use crate::client::endpoint;
 use crate::client::error::ClientError;
 use crate::client::exchange::{LAST_EVENT_ID, for_posts};
 use crate::client::post::PARTING;
-use crate::client::remote::{PROTOCOL_VERSION, Remote};
+use crate::client::remote::{PROTOCOL_VERSION, Remote, SESSION_ID};
 use crate::client::reply::{Content, Refused, Reply};
-
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The way to one session.
 #[derive(Debug)]
@@ -35,10 +33,10 @@ impl Link {
 
     /// The link after the handshake: with the session id the server gave, if it gave one, and the
     /// version header from the revision on that has it.
-    pub(crate) fn established(self, reply: &HeaderMap, revision: Revision) -> Link {
+    pub(crate) fn established(self, id: Option<HeaderValue>, revision: Revision) -> Link {
         let mut headers = self.headers;
-        if let Some(id) = reply.get(&SESSION_ID) {
-            headers.insert(SESSION_ID, id.clone());
+        if let Some(id) = id {
+            headers.insert(SESSION_ID, id);
         }
         if revision >= Revision::V2025_06_18 {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));

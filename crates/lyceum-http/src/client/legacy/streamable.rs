@@ -80,7 +80,7 @@ impl Streamable {
             Content::Nothing => Err(ClientError::protocol("it did not answer initialize"))?,
         };
         let revision = handshake::accept(core, &raw)?;
-        let link = Arc::new(link.established(&reply.headers, revision));
+        let link = Arc::new(link.established(reply.told.session, revision));
         // Plain JSON servers know requests only. If the refusal means more, the next call shows it.
         match link.deliver(handshake::initialized()).await? {
             Some(refused) if !refused.status.status.is_client_error() => {
