@@ -9,6 +9,7 @@ mod allowed;
 mod environment;
 mod exit;
 mod group;
+mod leash;
 mod limits;
 mod stderr;
 mod stdin;
@@ -27,6 +28,7 @@ use tokio::sync::watch;
 
 pub use allowed::AllowedCommands;
 pub use exit::Exit;
+pub(crate) use leash::Leash;
 pub use limits::Limits;
 pub use stdin::Stdin;
 
@@ -76,8 +78,7 @@ pub struct Child {
 #[derive(Debug)]
 pub struct Handle {
     id: u32,
-    orders: watch::Sender<Order>,
-    exit: watch::Receiver<Option<Exit>>,
+    leash: Leash,
     tail: Arc<Tail>,
 }
 
@@ -181,7 +182,7 @@ impl Spawn {
             let exit = supervisor.run().await;
             ended.send_replace(Some(exit));
         });
-        Ok(Child { stdin, stdout, handle: Handle { id, orders, exit, tail } })
+        Ok(Child { stdin, stdout, handle: Handle { id, leash: Leash { orders, exit }, tail } })
     }
 }
 
@@ -193,17 +194,12 @@ impl Handle {
 
     /// Waits until the child has ended and has been reaped.
     pub async fn exited(&self) -> Exit {
-        let mut exit = self.exit.clone();
-        match exit.wait_for(Option::is_some).await {
-            Ok(exit) => exit.clone().unwrap_or_default(),
-            // The runtime is ending, and the child with it.
-            Err(_) => Exit::default(),
-        }
+        self.leash.exited().await
     }
 
     /// Whether it has ended, and how.
     pub fn try_exited(&self) -> Option<Exit> {
-        self.exit.borrow().clone()
+        self.leash.try_exited()
     }
 
     /// The last lines it wrote to its standard error.
@@ -213,13 +209,17 @@ impl Handle {
 
     /// Ends its input, then asks, then kills, and waits for its end.
     pub async fn stop(&self) -> Exit {
-        self.orders.send_replace(Order::Leave);
-        self.exited().await
+        self.leash.stop().await
+    }
+
+    /// A way to stop it that outlives the handle.
+    pub(crate) fn leash(&self) -> Leash {
+        self.leash.clone()
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.orders.send_replace(Order::Die);
+        self.leash.order(Order::Die);
     }
 }

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod breaker;
+mod children;
 mod connection;
 mod dial;
 mod health;
@@ -38,6 +39,7 @@ use crate::listing::Listing;
 use crate::names::UriPrefix;
 use crate::oauth::OAuth;
 use breaker::Breaker;
+use children::Children;
 pub(crate) use connection::{Connection, Holding};
 pub use dial::Setting;
 use dial::{DialError, Dialling};
@@ -68,6 +70,7 @@ pub(crate) struct Upstream {
     pub(crate) watched: Arc<Watched>,
     news: Arc<News>,
     own: OwnConnections,
+    children: Children,
     retired: Retired,
     /// None until everything it takes is there.
     authorization: OnceLock<Option<OAuth>>,
@@ -142,6 +145,7 @@ impl Upstream {
             watched,
             news: Arc::default(),
             own,
+            children: Children::default(),
             retired: Retired::default(),
             authorization: OnceLock::new(),
             known: KnownEra::default(),
@@ -189,9 +193,10 @@ impl Upstream {
     ) -> Result<Connection, DialError> {
         let authorization = self.authorization()?;
         let (config, setting, news) = (&self.config, &*self.setting, &self.news);
+        let children = &self.children;
         let known = self.known.get().filter(|_| config.era == EraChoice::Auto);
         let era = known.map_or(config.era, EraChoice::from);
-        let dialling = Dialling { config, setting, era, capabilities, news, updates };
+        let dialling = Dialling { config, setting, era, capabilities, news, updates, children };
         let dialled = dial::dial(dialling, authorization).await;
         match &dialled {
             Ok(connection) if known.is_none() => self.known.learn(connection.era),
@@ -466,7 +471,7 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.call_timeout, finished).await;
     }
 
-    /// Closes every connection.
+    /// Closes every connection and ends every process, for good.
     pub(crate) async fn close(&self) {
         // Whoever waits for it need not.
         let removed = Link::Down { reason: REMOVED.to_owned(), until: Instant::now() };
@@ -475,6 +480,7 @@ impl Upstream {
         }
         self.own.close(&self.config).await;
         self.retired.sweep(true).await;
+        self.children.stop().await;
     }
 
     /// How it is doing.

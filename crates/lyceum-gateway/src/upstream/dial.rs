@@ -8,6 +8,7 @@ use http::StatusCode;
 use lyceum_http::client::{Client, ClientBuilder, ClientError, Limits, Transport};
 use lyceum_wire::{RevisionSet, Writer};
 
+use super::children::Children;
 use super::connection::Connection;
 use super::news::{Ear, News};
 use crate::config::{EraChoice, HeaderSource, Target, UpstreamConfig};
@@ -63,6 +64,8 @@ pub(crate) enum DialError {
     LockedOut(ClientError, String),
     #[error("it could not be reached within {0:?}")]
     Slow(Duration),
+    #[error("{}", super::REMOVED)]
+    Removed,
 }
 
 impl DialError {
@@ -72,7 +75,10 @@ impl DialError {
             matches!(error, ClientError::Unreachable(_) | ClientError::Credentials(_))
         };
         match self {
-            DialError::Credentials(_) | DialError::OAuth(_) | DialError::Spawn(_) => true,
+            DialError::Credentials(_)
+            | DialError::OAuth(_)
+            | DialError::Spawn(_)
+            | DialError::Removed => true,
             DialError::Client(error) => unreached(error),
             DialError::Child(..) | DialError::LockedOut(..) | DialError::Slow(_) => false,
         }
@@ -176,6 +182,8 @@ pub(crate) struct Dialling<'a> {
     pub(crate) news: &'a Arc<News>,
     /// Where resources go that changed.
     pub(crate) updates: &'a Arc<News>,
+    /// Where processes go that are started.
+    pub(crate) children: &'a Children,
 }
 
 /// Connects and shakes hands.
@@ -237,7 +245,7 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
     };
     let shake = |era: EraChoice| {
         let client = builder("", Dialling { era, ..dialling });
-        let child = spawn.spawn(&setting.allowed_commands);
+        let child = dialling.children.start(|| spawn.spawn(&setting.allowed_commands));
         async move {
             let Child { stdin, stdout, handle } = child?;
             match client.connect_over(stdout, stdin).await {
@@ -256,7 +264,7 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
 }
 
 fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
-    let Dialling { config, setting, era, capabilities, news, updates } = dialling;
+    let Dialling { config, setting, era, capabilities, news, updates, .. } = dialling;
     let ear = Ear { news: Arc::clone(news), updates: Arc::clone(updates) };
     let mut limits = Limits::default();
     limits.silence = config.call_timeout;
