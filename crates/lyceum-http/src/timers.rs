@@ -8,11 +8,12 @@
 //! pop a timer, and to push it back.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, Id};
+use tokio::task::coop::{has_budget_remaining, unconstrained};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 /// How many timers are kept. Each keeps the waker of whoever waited for it last, and with it that
@@ -64,6 +65,17 @@ impl Timers {
     }
 }
 
+impl Set {
+    /// Whether it rings. Whoever never pauses leaves its task nothing to look at a timer with, and must
+    /// be given up all the same.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match has_budget_remaining() {
+            true => self.sleep.as_mut().poll(cx),
+            false => pin!(unconstrained(self.sleep.as_mut())).poll(cx),
+        }
+    }
+}
+
 /// Ends when its timer rings.
 #[derive(Debug)]
 pub(crate) struct Wait<'a> {
@@ -79,10 +91,10 @@ impl Future for Wait<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = self.deadline;
         if let Some(set) = &mut self.set {
-            std::task::ready!(set.sleep.as_mut().poll(cx));
+            std::task::ready!(set.poll(cx));
             if set.sleep.deadline() < deadline {
                 set.sleep.as_mut().reset(deadline);
-                std::task::ready!(set.sleep.as_mut().poll(cx));
+                std::task::ready!(set.poll(cx));
             }
             self.set = None;
         }

@@ -107,12 +107,29 @@ mod tests {
         Ok(())
     }
 
+    /// Takes every turn of its task for itself.
+    async fn restless_call() -> Result<(), ClientError> {
+        loop {
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_given_up() {
         let timers = Timers::default();
         assert!(Silence::new(LIMIT).watch(&timers, pin!(silent_call(59))).await.is_ok());
         let ended = Silence::new(LIMIT).watch(&timers, pin!(silent_call(61))).await;
         assert!(matches!(ended, Err(ClientError::Silent(LIMIT))));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_pauses_and_says_nothing_is_given_up() {
+        let limit = Duration::from_millis(50);
+        let (timers, silence) = (Timers::default(), Silence::new(limit));
+        let mut call = pin!(restless_call());
+        let watched = silence.watch(&timers, call.as_mut());
+        let ended = tokio::time::timeout(LIMIT / 2, watched).await;
+        assert!(matches!(ended, Ok(Err(ClientError::Silent(_)))), "{ended:?}");
     }
 
     #[tokio::test(start_paused = true)]
