@@ -93,7 +93,7 @@ impl Http1 {
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, Unanswered>> {
         let mut n_passed_over = 0;
         loop {
-            let is_sent = self.poll_write(cx).map_err(|error| self.unanswered(error))?.is_ready();
+            let is_sent = self.poll_write(cx).map_err(|error| self.unanswered(error))?;
             let read = &self.input[self.start..self.end];
             let parsed = head::parse(read).map_err(|error| self.unanswered(error))?;
             match parsed {
@@ -113,6 +113,9 @@ impl Http1 {
                     self.framing = framing;
                     // A server that answers early may never read the rest.
                     self.stays = stays && is_sent;
+                    if self.output.capacity() > ROOM {
+                        self.output = Vec::new();
+                    }
                     return Poll::Ready(Ok(head));
                 }
             }
@@ -181,22 +184,19 @@ impl Http1 {
         self.stays && self.is_at_end() && is_empty
     }
 
-    /// Writes on; ready once the request is written, or will never be.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, io::Error> {
+    /// Writes on; whether the whole request is written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         while self.n_written < self.output.len() {
             let left = &self.output[self.n_written..];
             match Pin::new(&mut self.stream).poll_write(cx, left) {
-                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Pending => return Ok(false),
                 Poll::Ready(Ok(n)) if n > 0 => self.n_written += n,
                 Poll::Ready(Err(error)) if self.n_written == 0 => return Err(error),
-                // It may have answered before it closed.
-                Poll::Ready(_) => {
-                    self.output.truncate(self.n_written);
-                    self.stays = false;
-                }
+                // The rest will never be written; but it may have answered before it closed.
+                Poll::Ready(_) => self.output.clear(),
             }
         }
-        Ok(Poll::Ready(()))
+        Ok(self.n_written == self.output.len())
     }
 
     /// Reads more.

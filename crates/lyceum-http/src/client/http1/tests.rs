@@ -286,8 +286,30 @@ async fn an_answer_that_comes_early_is_heard_and_ends_the_connection() {
     let url = Uri::from_static("/mcp");
     connection.send(&outgoing(&url, Bytes::from(vec![b'x'; 64 << 20])));
     assert_eq!(poll_fn(|cx| connection.poll_head(cx)).await.unwrap().status, 413);
+    assert_eq!(connection.output.capacity(), 0, "what was to be sent is let go of");
     assert_eq!(body(&mut connection).await.unwrap(), "{}");
     assert!(!connection.rest());
+}
+
+#[tokio::test]
+async fn a_connection_on_which_not_all_could_be_written_ends_with_the_answer() {
+    let (mut connection, mut server) = connected().await;
+    let (let_go, held) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        read(&mut server).await;
+        server.write_all(ANSWER).await.unwrap();
+        let _ = held.await;
+    });
+    // As after a write that failed half-way.
+    let url = Uri::from_static("/mcp");
+    connection.send(&outgoing(&url, Bytes::from_static(b"{}")));
+    let n_written = connection.stream.try_write(b"POST").unwrap();
+    connection.output.clear();
+    connection.n_written = n_written;
+    assert_eq!(poll_fn(|cx| connection.poll_head(cx)).await.unwrap().status, 200);
+    assert_eq!(body(&mut connection).await.unwrap(), "{}");
+    assert!(!connection.rest());
+    drop(let_go);
 }
 
 #[tokio::test]
