@@ -111,10 +111,10 @@ impl Http1 {
                 Parsed::Head { length, head, framing, stays } => {
                     self.start += length;
                     self.framing = framing;
-                    // A server that answers early may never read the rest.
+                    // A server that answers early may never read the rest, and one that refuses need not.
                     self.stays = stays && is_sent;
-                    if self.output.capacity() > ROOM {
-                        self.output = Vec::new();
+                    if is_sent || !head.status.is_success() {
+                        self.let_go_of_request();
                     }
                     return Poll::Ready(Ok(head));
                 }
@@ -135,6 +135,9 @@ impl Http1 {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BoxError>>> {
+        if self.n_written < self.output.len() && self.poll_write(cx).unwrap_or(true) {
+            self.let_go_of_request();
+        }
         loop {
             match self.framing.next(&self.input[self.start..self.end]) {
                 Err(malformed) => return Poll::Ready(Some(Err(malformed.into()))),
@@ -197,6 +200,14 @@ impl Http1 {
             }
         }
         Ok(self.n_written == self.output.len())
+    }
+
+    /// Nothing of it will be written any more.
+    fn let_go_of_request(&mut self) {
+        self.output.clear();
+        if self.output.capacity() > ROOM {
+            self.output = Vec::new();
+        }
     }
 
     /// Reads more.

@@ -114,6 +114,11 @@ impl Framing {
                 }
                 State::Size => match parse_chunk_size(rest) {
                     Ok(Status::Complete((length, size))) => {
+                        // It ends where everybody thinks it does.
+                        let is_one_line = !rest[..length - 1].contains(&b'\n');
+                        if length > MAX_LINE || !is_one_line {
+                            return Err(NO_SIZE);
+                        }
                         before += length;
                         self.0 = if size == 0 { State::Trailers(0) } else { State::Chunk(size) };
                     }

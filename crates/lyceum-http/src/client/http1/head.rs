@@ -12,6 +12,9 @@ use super::{Head, Outgoing, Told};
 
 /// Headers an answer may have.
 const MAX_HEADERS: usize = 100;
+/// How a request travels is not for its headers to say.
+const OURS: [HeaderName; 3] =
+    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
 /// What most answers are.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -36,9 +39,11 @@ pub(super) enum Parsed {
 /// Writes a request.
 pub(super) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let target = outgoing.url.path_and_query().map_or("/", |target| target.as_str());
-    let pieces = [outgoing.method.as_str(), " ", target, " HTTP/1.1\r\n"];
+    // A URL may have a query and no path.
+    let root = if target.starts_with('/') { "" } else { "/" };
+    let pieces = [outgoing.method.as_str(), " ", root, target, " HTTP/1.1\r\n"];
     pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
-    for (name, value) in &outgoing.headers {
+    for (name, value) in outgoing.headers.iter().filter(|(name, _)| !OURS.contains(name)) {
         field(out, name, value.as_bytes());
     }
     if outgoing.method == Method::POST {

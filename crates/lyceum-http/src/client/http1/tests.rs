@@ -171,6 +171,7 @@ fn chunks_that_are_none_are_refused() {
         ("x\r\n{}\r\n0\r\n\r\n", "does not say how long"),
         ("\r\n{}\r\n0\r\n\r\n", "does not say how long"),
         ("-2\r\n{}\r\n0\r\n\r\n", "does not say how long"),
+        ("2;x\ny\r\n{}\r\n0\r\n\r\n", "does not say how long"),
         ("fffffffffffffffff\r\n{}", "does not say how long"),
         ("2\r\n{}\r\n", "in the middle of an answer"),
         ("2\r\n{}\r\n0\r\n", "in the middle of an answer"),
@@ -189,6 +190,7 @@ fn chunks_that_are_none_are_refused() {
 fn lines_around_chunks_are_bounded() {
     for (chunks, problem) in [
         (format!("2;{}", "x".repeat(3_000)), "does not say how long"),
+        (format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "x".repeat(3_000)), "does not say how long"),
         (format!("0\r\n{}", "x: 1\r\n".repeat(3_000)), "too much follows"),
         (format!("0\r\n{}", "x".repeat(30_000)), "too much follows"),
     ] {
@@ -289,6 +291,53 @@ async fn an_answer_that_comes_early_is_heard_and_ends_the_connection() {
     assert_eq!(connection.output.capacity(), 0, "what was to be sent is let go of");
     assert_eq!(body(&mut connection).await.unwrap(), "{}");
     assert!(!connection.rest());
+}
+
+/// The answer may be a stream that ends only after the request.
+#[tokio::test]
+async fn a_request_goes_on_while_its_answer_is_read() {
+    let (mut connection, mut server) = connected().await;
+    let length = 64 << 20;
+    tokio::spawn(async move {
+        read(&mut server).await;
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        server.write_all(head).await.unwrap();
+        let (mut buffer, mut n_read) = (vec![0; 1 << 20], 1024);
+        while n_read < length {
+            n_read += server.read(&mut buffer).await.unwrap();
+        }
+        server.write_all(b"2\r\n{}\r\n0\r\n\r\n").await.unwrap();
+    });
+    let url = Uri::from_static("/mcp");
+    connection.send(&outgoing(&url, Bytes::from(vec![b'x'; length])));
+    assert_eq!(poll_fn(|cx| connection.poll_head(cx)).await.unwrap().status, 200);
+    assert_eq!(body(&mut connection).await.unwrap(), "{}");
+    assert_eq!(connection.output.capacity(), 0, "what was sent is let go of");
+    assert!(!connection.rest());
+}
+
+#[test]
+fn requests_name_their_target_and_how_long_they_are() {
+    let written = |url: &str, method: Method, headers: &[(&'static str, &str)]| {
+        let url: Uri = url.parse().unwrap();
+        let mut outgoing = outgoing(&url, Bytes::new());
+        outgoing.method = method;
+        for (name, value) in headers {
+            outgoing.headers.insert(*name, value.parse().unwrap());
+        }
+        let mut out = Vec::new();
+        head::write(&mut out, &outgoing);
+        String::from_utf8(out).unwrap()
+    };
+    let of = |target: &str, rest: &str| format!("{target} HTTP/1.1\r\nhost: there\r\n{rest}\r\n");
+    let length = "content-length: 0\r\n";
+    assert_eq!(written("http://there/a?b=c", Method::POST, &[]), of("POST /a?b=c", length));
+    assert_eq!(written("http://there", Method::POST, &[]), of("POST /", length));
+    assert_eq!(written("http://there?b=c", Method::POST, &[]), of("POST /?b=c", length));
+    assert_eq!(written("http://there/a", Method::GET, &[]), of("GET /a", ""));
+    let configured =
+        [("content-length", "7"), ("transfer-encoding", "chunked"), ("connection", "close")];
+    assert_eq!(written("http://there/a", Method::POST, &configured), of("POST /a", length));
 }
 
 #[tokio::test]
