@@ -117,7 +117,7 @@ async fn follow(
 const HANG_UPS: usize = if cfg!(debug_assertions) { 192 } else { 10_000 };
 const AT_ONCE: usize = 16;
 /// How many of them there are before memory is looked at for the first time.
-const WARM_UP: usize = 64;
+const WARM_UP: usize = if cfg!(debug_assertions) { 64 } else { 1_024 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_clients_that_hang_up_leave_no_process_behind() {
