@@ -122,3 +122,18 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_the_same_whether_it_is_wrapped_or_written_in_place() {
+        for id in [Id::number(1), Id::number(1_234_567)] {
+            let wrapped = Outcome::json(r#"{"a":1}"#);
+            let written = Outcome::written(&id, 0, |out| out.raw("a", "1"));
+            assert_eq!(written.as_bytes(), wrapped.as_bytes());
+            assert_eq!(written.into_response(&id), wrapped.into_response(&id));
+        }
+    }
+}

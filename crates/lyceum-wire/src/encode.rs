@@ -21,14 +21,14 @@ const DATA: &[u8] = b",\"data\":";
 
 /// The response that carries a result.
 pub fn result(id: &Id, result: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(OPEN.len() + id_length(id) + RESULT.len() + result.len() + 1);
+    let mut out = Vec::with_capacity(result_start(id) + result.len() + 1);
     result_into(&mut out, id, result);
     Bytes::from(out)
 }
 
 /// The same, where `fill` writes the members of the result, in about `room` bytes.
 pub fn result_with(id: &Id, room: usize, fill: impl FnOnce(&mut Writer)) -> Bytes {
-    let mut out = Vec::with_capacity(OPEN.len() + id_length(id) + RESULT.len() + room);
+    let mut out = Vec::with_capacity(result_start(id) + room);
     out.extend_from_slice(OPEN);
     write_id(&mut out, id);
     out.extend_from_slice(RESULT);
