@@ -95,6 +95,11 @@ impl Sealer {
         URL_SAFE_NO_PAD.encode(token)
     }
 
+    /// How long the token for a payload of `length` bytes is.
+    pub(crate) const fn token_bytes(length: usize) -> usize {
+        ((HEADER_BYTES + length + TAG_BYTES) * 4).div_ceil(3)
+    }
+
     /// Whether `token` could be a sealed payload of `length` bytes, whoever sealed it.
     pub(crate) fn is_well_formed(token: &[u8], length: usize) -> bool {
         token.len() <= MAX_TOKEN_BYTES

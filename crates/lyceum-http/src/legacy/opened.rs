@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{PoisonError, RwLock};
 
-use super::token::SessionToken;
+use super::token::{ID_BYTES, SessionToken};
 use crate::context::Principal;
 
 const SHARDS: usize = 16;
-/// Ids per shard; a full shard starts over, which costs each of its sessions one decryption.
-const PER_SHARD: usize = 1024;
+/// Ids per shard, as many as a table of 1,024 places takes; a full shard starts over, which costs each
+/// of its sessions one decryption.
+const PER_SHARD: usize = 1024 * 7 / 8;
 
 /// The remembered ids of one endpoint.
 #[derive(Debug, Default)]
@@ -44,9 +45,10 @@ impl Hasher for AsIs {
     }
 }
 
+/// Everything in place: long-lived boxes among short-lived ones would keep the pages of both.
 #[derive(Debug)]
 struct OpenedId {
-    id: Box<[u8]>,
+    id: [u8; ID_BYTES],
     principal: Option<Principal>,
     token: SessionToken,
 }
@@ -59,11 +61,11 @@ impl OpenedIds {
         principal: Option<&Principal>,
         open: impl FnOnce() -> Option<SessionToken>,
     ) -> Option<SessionToken> {
-        let key = id.get(KEY).and_then(|key| Some(u64::from_le_bytes(key.try_into().ok()?)));
-        let Some(key) = key else { return open() };
+        let Ok(id) = <&[u8; ID_BYTES]>::try_from(id) else { return open() };
+        let key = u64::from_le_bytes(id[KEY].try_into().expect("eight bytes"));
         let shard = &self.shards[key as usize % SHARDS];
         let remembered =
-            |known: &&OpenedId| *known.id == *id && known.principal.as_ref() == principal;
+            |known: &&OpenedId| known.id == *id && known.principal.as_ref() == principal;
         {
             let known = shard.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = known.get(&key).filter(remembered) {
@@ -75,7 +77,7 @@ impl OpenedIds {
         if known.len() >= PER_SHARD {
             known.clear();
         }
-        known.insert(key, OpenedId { id: id.into(), principal: principal.cloned(), token });
+        known.insert(key, OpenedId { id: *id, principal: principal.cloned(), token });
         Some(token)
     }
 }
@@ -85,34 +87,49 @@ mod tests {
     use lyceum_wire::{ClientCapabilities, Revision};
 
     use super::*;
+    use crate::seal::Sealer;
+
+    fn token() -> SessionToken {
+        SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default())
+    }
+
+    fn id(number: usize) -> [u8; ID_BYTES] {
+        let mut id = [b'A'; ID_BYTES];
+        id[KEY].copy_from_slice(&number.to_le_bytes());
+        id
+    }
+
+    #[test]
+    fn session_ids_are_as_long_as_what_is_remembered() {
+        let sealed = token().seal(&Sealer::ephemeral(), &[]);
+        assert_eq!(sealed.len(), ID_BYTES);
+    }
 
     #[test]
     fn remembered_ids_are_good_for_their_principal_only() {
-        let opened = OpenedIds::default();
-        let token = SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default());
+        let (opened, token) = (OpenedIds::default(), token());
         let (ana, bob) = (Principal::new("ana"), Principal::new("bob"));
-        assert_eq!(
-            opened.get_or_open(b"an-id-of-24-characters-a", Some(&ana), || Some(token)),
-            Some(token)
-        );
-        assert_eq!(
-            opened.get_or_open(b"an-id-of-24-characters-a", Some(&ana), || None),
-            Some(token)
-        );
-        assert_eq!(opened.get_or_open(b"an-id-of-24-characters-a", Some(&bob), || None), None);
-        assert_eq!(opened.get_or_open(b"an-id-of-24-characters-a", None, || None), None);
-        assert_eq!(opened.get_or_open(b"an-id-of-24-characters-b", Some(&ana), || None), None);
+        assert_eq!(opened.get_or_open(&id(1), Some(&ana), || Some(token)), Some(token));
+        assert_eq!(opened.get_or_open(&id(1), Some(&ana), || None), Some(token));
+        assert_eq!(opened.get_or_open(&id(1), Some(&bob), || None), None);
+        assert_eq!(opened.get_or_open(&id(1), None, || None), None);
+        assert_eq!(opened.get_or_open(&id(2), Some(&ana), || None), None);
+        let mut resembles = id(1);
+        resembles[ID_BYTES - 1] = b'B';
+        assert_eq!(opened.get_or_open(&resembles, Some(&ana), || None), None);
     }
 
     #[test]
     fn only_so_many_ids_are_remembered() {
-        let opened = OpenedIds::default();
-        let token = SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default());
+        let (opened, token) = (OpenedIds::default(), token());
         for number in 0..4 * SHARDS * PER_SHARD {
-            let id = [[0; 8], number.to_be_bytes()].concat();
-            opened.get_or_open(&id, None, || Some(token));
+            opened.get_or_open(&id(number), None, || Some(token));
         }
-        let kept: usize = opened.shards.iter().map(|shard| shard.read().unwrap().len()).sum();
-        assert!(kept <= SHARDS * PER_SHARD, "{kept}");
+        for shard in &opened.shards {
+            let shard = shard.read().unwrap();
+            // A table that grew beyond what its ids need takes twice the memory.
+            assert!((1..=PER_SHARD).contains(&shard.len()), "{}", shard.len());
+            assert_eq!(shard.capacity(), PER_SHARD);
+        }
     }
 }

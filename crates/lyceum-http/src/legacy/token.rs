@@ -10,6 +10,9 @@ use crate::seal::{Purpose, Sealer, random};
 /// Bytes of a token's payload: key, capabilities, revision, time of issue.
 const PAYLOAD_BYTES: usize = 16 + 2 + 1 + 8;
 
+/// How long every session id is.
+pub(crate) const ID_BYTES: usize = Sealer::token_bytes(PAYLOAD_BYTES);
+
 /// What a session id says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionToken {
