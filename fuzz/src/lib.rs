@@ -6,6 +6,7 @@
 //! product to know what is right.
 
 pub mod accept;
+pub mod chunks;
 pub mod envelope;
 mod json;
 pub mod routing;

@@ -16,7 +16,7 @@ use crate::process::{self, Echo, Finished};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 
-const TARGETS: [&str; 4] = ["envelope", "accept", "routing", "sse"];
+const TARGETS: [&str; 5] = ["envelope", "accept", "routing", "sse", "chunks"];
 
 /// Compiles coverage counters and the operands of comparisons into everything, as cargo-fuzz does
 /// when no sanitizer is asked for: that part needs no nightly compiler.

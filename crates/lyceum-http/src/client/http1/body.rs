@@ -113,18 +113,11 @@ impl Framing {
                     return Err(NO_SIZE);
                 }
                 State::Size => match parse_chunk_size(rest) {
-                    Ok(Status::Complete((length, size))) => {
-                        // It ends where everybody thinks it does.
-                        let is_one_line = !rest[..length - 1].contains(&b'\n');
-                        if length > MAX_LINE || !is_one_line {
-                            return Err(NO_SIZE);
-                        }
+                    Ok(Status::Complete((length, size))) if is_line(&rest[..length - 1]) => {
                         before += length;
                         self.0 = if size == 0 { State::Trailers(0) } else { State::Chunk(size) };
                     }
-                    Ok(Status::Partial) if rest.len() < MAX_LINE => {
-                        return Ok(Next::More { before });
-                    }
+                    Ok(Status::Partial) if is_line(rest) => return Ok(Next::More { before }),
                     _ => return Err(NO_SIZE),
                 },
                 State::Trailers(n_bytes) => {
@@ -143,6 +136,12 @@ impl Framing {
             }
         }
     }
+}
+
+/// Whether this may stand before the line feed of a chunk's first line, which is where everybody thinks
+/// that the line ends.
+fn is_line(start: &[u8]) -> bool {
+    start.len() < MAX_LINE && !start.contains(&b'\n')
 }
 
 /// As much of it as there is, and not more than `left`.
