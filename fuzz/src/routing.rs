@@ -149,6 +149,11 @@ fn arguments(raw: Option<&[u8]>, params: &[Field<'_>; 3], value: &Value) {
     }
     let mirrored: HashMap<String, String> = annotated.mirror(raw).into_iter().collect();
     let present = |pointer| value.pointer(pointer).is_some_and(|value| !value.is_null());
+    // A number that two readers may see as two is sent, for other servers than this to decide upon.
+    let unsafe_number = |number: f64| number.abs() >= (1u64 << 53) as f64;
+    if value.pointer("/days").and_then(Value::as_f64).is_some_and(unsafe_number) {
+        return;
+    }
     if PARAMS.iter().all(|(name, pointer)| present(pointer) == mirrored.contains_key(*name)) {
         let checked = annotated.check(raw, |name| match mirrored.get(name) {
             Some(value) => Field::Value(value.as_bytes()),
