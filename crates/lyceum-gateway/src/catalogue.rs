@@ -109,6 +109,9 @@ impl Catalogue {
         catalogue.clashes.names("prompt ", &catalogue.prompt_names);
         let mut keepers = Keepers { taken, keepers: HashMap::new() };
         for (upstream, listing) in &listings {
+            for (what, item) in listing.items().filter(|(_, item)| item.is_repeated) {
+                catalogue.clashes.repeated(&upstream.config.name, what, &item.key);
+            }
             let allowed = |tool: &&Item| {
                 let config = &upstream.config;
                 let id = (config.name.clone(), tool.key.clone());

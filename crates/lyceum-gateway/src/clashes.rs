@@ -44,6 +44,11 @@ impl Clashes {
         self.tell(upstream, format!("{what} {uri} is taken by {keeper}, not shown"));
     }
 
+    /// Something an upstream lists again under the same name.
+    pub(crate) fn repeated(&mut self, upstream: &str, what: &str, key: &str) {
+        self.tell(upstream, format!("{what} {key} is listed more than once, the first is shown"));
+    }
+
     /// What an upstream could not have.
     pub(crate) fn about(&self, upstream: &str) -> Vec<String> {
         let Some(told) = self.0.get(upstream) else { return Vec::new() };

@@ -41,6 +41,11 @@ impl Drift {
         self.judged.clear();
     }
 
+    /// Whether there is a lockfile to judge by.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.lock.is_some()
+    }
+
     /// The tools that are held back: upstream and own name.
     pub(crate) fn held_back(&mut self, upstreams: &[Arc<Upstream>]) -> HashSet<(String, String)> {
         let mut held_back = HashSet::new();
@@ -140,11 +145,11 @@ mod tests {
     use crate::listing::Item;
 
     fn listing(tools: &[(&str, &str)]) -> Arc<Listing> {
-        let item = |(name, description): &(&str, &str)| Item {
-            key: (*name).to_owned(),
-            raw: Bytes::from(format!(
+        let item = |(name, description): &(&str, &str)| {
+            let raw = format!(
                 r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#
-            )),
+            );
+            Item::new((*name).to_owned(), Bytes::from(raw))
         };
         let tools = tools.iter().map(item).collect();
         Arc::new(Listing { tools, ..Listing::default() })

@@ -201,6 +201,11 @@ impl Gateway {
         self.refresh();
     }
 
+    /// Whether tools are held against a lock.
+    pub fn is_locked(&self) -> bool {
+        lock(&self.0.drift).is_locked()
+    }
+
     /// The tools of every upstream as it defines them, for a lockfile.
     pub fn definitions(&self) -> Vec<(String, Vec<Definition>)> {
         let upstreams = lock(&self.0.upstreams);

@@ -1,5 +1,7 @@
 //! What an upstream offers, in its own words.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use lyceum_http::client::{ClientError, Peer};
 use lyceum_wire::{Era, ErrorCode, Object};
@@ -27,6 +29,14 @@ pub(crate) struct Item {
     pub(crate) key: String,
     /// The whole definition, as the upstream wrote it.
     pub(crate) raw: Bytes,
+    /// There were others of the same key.
+    pub(crate) is_repeated: bool,
+}
+
+impl Item {
+    pub(crate) fn new(key: String, raw: Bytes) -> Item {
+        Item { key, raw, is_repeated: false }
+    }
 }
 
 /// What an upstream said it can do.
@@ -89,8 +99,18 @@ impl Offers {
 
 impl Listing {
     pub(crate) fn is_empty(&self) -> bool {
-        let lists = [&self.tools, &self.resources, &self.templates, &self.prompts];
-        lists.iter().all(|list| list.is_empty())
+        self.items().next().is_none()
+    }
+
+    /// Everything, and what kind of thing it is.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&'static str, &Item)> {
+        let lists = [
+            ("tool", &self.tools),
+            ("resource", &self.resources),
+            ("template", &self.templates),
+            ("prompt", &self.prompts),
+        ];
+        lists.into_iter().flat_map(|(what, items)| items.iter().map(move |item| (what, item)))
     }
 
     /// Fetches one part anew. What cannot be listed stays as it was; why, the caller is told.
@@ -103,7 +123,7 @@ impl Listing {
         match kind {
             Kind::Tools if offers.tools => {
                 let tools = peer.list_tools().await?;
-                let tools = tools.into_iter().map(|tool| Item { key: tool.name, raw: tool.raw });
+                let tools = tools.into_iter().map(|tool| Item::new(tool.name, tool.raw));
                 self.tools = bounded(tools);
             }
             Kind::Resources if offers.resources => {
@@ -145,14 +165,15 @@ fn unknown(error: ClientError) -> Result<Vec<Bytes>, ClientError> {
 fn items(raw: Vec<Bytes>, key: &str) -> Vec<Item> {
     let keyed = raw.into_iter().filter_map(|raw| {
         let key = Object::parse(&raw).ok()?.text(key)?;
-        Some(Item { key, raw })
+        Some(Item::new(key, raw))
     });
     bounded(keyed)
 }
 
 /// Leaves out what is too large, repeated or too much.
 fn bounded(items: impl Iterator<Item = Item>) -> Vec<Item> {
-    let mut seen = std::collections::HashSet::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Item> = Vec::new();
     let fits = |item: &Item| {
         let fits = item.raw.len() <= MAX_DEFINITION;
         if !fits {
@@ -160,7 +181,17 @@ fn bounded(items: impl Iterator<Item = Item>) -> Vec<Item> {
         }
         fits
     };
-    items.filter(fits).filter(|item| seen.insert(item.key.clone())).take(MAX_ITEMS).collect()
+    for item in items.filter(fits) {
+        match places.get(&item.key) {
+            Some(place) => kept[*place].is_repeated = true,
+            None if kept.len() < MAX_ITEMS => {
+                places.insert(item.key.clone(), kept.len());
+                kept.push(item);
+            }
+            None => {}
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -200,7 +231,7 @@ mod tests {
         let raw = [r#"{"uri":"a","n":1}"#, r#"{"name":"b"}"#, r#"{"uri":"a","n":2}"#, &large];
         let raw = raw.map(|raw| Bytes::copy_from_slice(raw.as_bytes())).to_vec();
         let listed = items(raw, "uri");
-        assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0].raw, r#"{"uri":"a","n":1}"#);
+        let raw = Bytes::from_static(br#"{"uri":"a","n":1}"#);
+        assert_eq!(listed, [Item { key: "a".to_owned(), raw, is_repeated: true }]);
     }
 }

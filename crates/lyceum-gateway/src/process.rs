@@ -100,6 +100,14 @@ pub enum SpawnError {
     /// There is no such program.
     #[error("no program {0:?} in PATH; install it or write its full path")]
     NotFound(String),
+    /// There is no such directory to run it in.
+    #[error("there is no directory {} to run {command:?} in", directory.display())]
+    NoDirectory {
+        /// What was to run.
+        command: String,
+        /// Where.
+        directory: PathBuf,
+    },
     /// The system does not want to.
     #[error("cannot run {command:?}: {source}")]
     System {
@@ -136,6 +144,10 @@ impl Spawn {
         let file = environment.find_program(program, self.directory.as_deref());
         allowed.check(program, file.as_deref())?;
         let file = file.ok_or_else(|| SpawnError::NotFound(program.clone()))?;
+        if let Some(directory) = self.directory.as_ref().filter(|path| !path.is_dir()) {
+            let (command, directory) = (program.clone(), directory.clone());
+            return Err(SpawnError::NoDirectory { command, directory });
+        }
         let system = |source| SpawnError::System { command: program.clone(), source };
         let child = self.command(&file, arguments, environment).spawn().map_err(system)?;
         self.attend(child).map_err(system)

@@ -265,10 +265,10 @@ impl<'a> Relay<'a> {
                     return Ok(Err(missing));
                 }
                 let requests = call.requests();
-                let handle = self.door.gateway.held().keep(call, cx);
+                let upstream = self.subject.upstream();
+                let handle = self.door.gateway.held().keep(call, upstream, cx);
                 let answer = handle.map(|id| {
-                    let state =
-                        State::Held(id).seal(request, cx, &self.subject.upstream().config.name);
+                    let state = State::Held(id).seal(request, cx, &upstream.config.name);
                     Outcome::json(result::input_required(&requests, &state, self.info()))
                 });
                 Ok(answer)

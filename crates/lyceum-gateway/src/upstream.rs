@@ -116,7 +116,7 @@ pub(crate) enum Unavailable {
     Down { name: String, reason: String, retry: Duration },
     #[error("{name} is still being connected to; try again in a moment")]
     Connecting { name: String },
-    #[error("{name} did not answer several calls in a row; it is tried again in {} s", .retry.as_secs() + 1)]
+    #[error("{name} failed several calls in a row; it is tried again in {} s", .retry.as_secs() + 1)]
     Failing { name: String, retry: Duration },
     #[error(
         "{name} has as many connections as it may have ({limit}), and all are in use; try again when \
@@ -271,6 +271,19 @@ impl Upstream {
         }
     }
 
+    /// Whether a call may wait for its client on this connection: whoever comes next must find one on
+    /// which none does.
+    pub(crate) fn may_wait_on(&self, connection: &Connection) -> bool {
+        if self.config.share == Share::PerSession
+            || !connection.is_one_stream()
+            || connection.is_taken()
+        {
+            return true;
+        }
+        let shared = matches!(&*self.link.borrow(), Link::Up(shared) if shared.is_taken());
+        self.own.n_taken() + usize::from(shared) < self.config.max_connections
+    }
+
     /// The shared connection; waits while it is being made.
     async fn shared(&self) -> Result<Arc<Connection>, Unavailable> {
         if let Link::Up(connection) = &*self.link.borrow() {
@@ -333,13 +346,28 @@ impl Upstream {
 
     /// A connection of a session's could not be made.
     fn failed(&self) {
-        lock(&self.breaker).failed(Instant::now());
+        if lock(&self.breaker).failed(Instant::now()) {
+            lock(&self.condition).since = health::now();
+        }
+    }
+
+    /// A call was not answered as it should be.
+    fn unanswered(&self, error: &ClientError) {
+        self.note_error(describe(error));
+        self.failed();
+    }
+
+    /// A call was answered.
+    fn answered(&self) {
+        if lock(&self.breaker).succeeded() {
+            lock(&self.condition).since = health::now();
+        }
     }
 
     /// Learns from how a call ended.
     pub(crate) fn learn(&self, connection: &Arc<Connection>, ended: Result<(), &ClientError>) {
         match ended {
-            Ok(()) => lock(&self.breaker).succeeded(),
+            Ok(()) => self.answered(),
             Err(
                 error
                 @ (ClientError::Rpc(_) | ClientError::Status(_) | ClientError::Credentials(_)),
@@ -356,15 +384,15 @@ impl Upstream {
                 // sent says nothing about how calls fare.
                 let was_sent = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
                 if connection.suspect() && was_sent {
-                    lock(&self.breaker).failed(Instant::now());
+                    self.unanswered(error);
                 }
                 self.suspected.notify_one();
             }
             Err(
-                ClientError::Silent(_) | ClientError::TooLarge { .. } | ClientError::Protocol(_),
-            ) => {
-                lock(&self.breaker).failed(Instant::now());
-            }
+                error @ (ClientError::Silent(_)
+                | ClientError::TooLarge { .. }
+                | ClientError::Protocol(_)),
+            ) => self.unanswered(error),
             Err(_) => {}
         }
     }
@@ -372,10 +400,10 @@ impl Upstream {
     fn refused(&self, connection: &Arc<Connection>, error: &ClientError) {
         let refusal = Refusal::of(error);
         if refusal == Some(Refusal::Unwell) {
-            return lock(&self.breaker).failed(Instant::now());
+            return self.unanswered(error);
         }
         // Whoever refuses, is there.
-        lock(&self.breaker).succeeded();
+        self.answered();
         self.doubt(connection, error);
         // A session whose tools are forbidden is still a session; one without access is none.
         if refusal == Some(Refusal::Credentials) {

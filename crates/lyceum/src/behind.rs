@@ -9,7 +9,7 @@ use anyhow::Context;
 use lyceum_gateway::lock::Lock;
 use lyceum_gateway::oauth::TokenStore;
 use lyceum_gateway::process::{AllowedCommands, Limits};
-use lyceum_gateway::{Allow, Door, Gateway, Setting, stack};
+use lyceum_gateway::{Allow, Door, Gateway, Setting, UpstreamConfig, stack};
 use lyceum_http::Sealer;
 use tokio::time::{Duration, interval};
 
@@ -32,8 +32,20 @@ pub(crate) struct Origin {
 pub(crate) fn gateway(config: &Config, sealer: &Arc<Sealer>) -> anyhow::Result<Gateway> {
     let gateway = Gateway::new(setting(config, sealer));
     gateway.set_lock(lock(&config.lockfile())?);
+    warn_of_unset(&config.upstreams);
     gateway.configure(config.upstreams.clone());
     Ok(gateway)
+}
+
+/// Says which variables processes are to inherit and cannot.
+fn warn_of_unset(upstreams: &[UpstreamConfig]) {
+    for upstream in upstreams {
+        let inherited = upstream.env.iter().filter(|entry| !entry.contains('='));
+        for variable in inherited.filter(|name| std::env::var_os(name).is_none()) {
+            let upstream = &upstream.name;
+            tracing::warn!(upstream, variable, "the variable is not set, its process lacks it");
+        }
+    }
 }
 
 /// What a lockfile approves of.
@@ -81,7 +93,14 @@ pub(crate) async fn follow(
         };
         // The lockfile first, so that what the configuration adds is held against the newest.
         if current.lockfile.has_changed() || told {
-            match lock(&current.lockfile.path) {
+            let path = &current.lockfile.path;
+            match lock(path) {
+                // Whoever wants to do without says so; a file may also be lost.
+                Ok(None) if gateway.is_locked() && !told => tracing::error!(
+                    "the lockfile {} is gone; what it approved of still counts, until SIGHUP or a \
+                     restart",
+                    path.display()
+                ),
                 Ok(lock) => gateway.set_lock(lock),
                 Err(error) => tracing::error!("{error:#}; the old one counts"),
             }
@@ -197,6 +216,7 @@ fn reload(
         current.stdio = stdio;
     }
     tracing::info!(upstreams = config.upstreams.len(), "the configuration was read again");
+    warn_of_unset(&config.upstreams);
     gateway.configure(config.upstreams);
     Ok(())
 }

@@ -4,6 +4,8 @@ use lyceum_wire::{Object, elements};
 use serde_json::Value;
 
 use super::{ImportError, Imported, ImportedUpstream, Place, json_with_comments, secret};
+use crate::config::Target;
+use crate::url_form::BadForm;
 
 /// Where clients keep their servers; the first that is there counts.
 const HOMES: &[&[&str]] = &[
@@ -39,6 +41,10 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
         .ok_or(ImportError::Nothing("an object called mcpServers, servers or context_servers"))?;
     let servers = Object::parse(servers.as_bytes()).map_err(unreadable)?;
     let mut imported = Imported::default();
+    if file.get("projects").is_some_and(|projects| projects.contains("\"mcpServers\"")) {
+        let note = "servers of single projects are not carried over; import their files as well";
+        imported.notes.push(note.to_owned());
+    }
     for (name, raw) in servers.iter().take(super::MAX_UPSTREAMS + 1) {
         match Object::parse(raw.as_bytes()) {
             Ok(members) => add(&mut imported, name, Server { members, seen: IDLE.to_vec() }),
@@ -49,10 +55,12 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
 }
 
 fn add(imported: &mut Imported, called: &str, mut server: Server<'_>) {
-    let Some(place) = server.place() else {
-        let reason = "it has neither a command nor a URL";
-        imported.notes.push(format!("{called:?} is left out: {reason}"));
-        return;
+    let place = match server.place() {
+        Ok(place) => place,
+        Err(reason) => {
+            imported.notes.push(format!("{called:?} is left out: {reason}"));
+            return;
+        }
     };
     let name = imported.name(called);
     let mut upstream = ImportedUpstream::new(name, place);
@@ -62,6 +70,9 @@ fn add(imported: &mut Imported, called: &str, mut server: Server<'_>) {
     }
     if let Place::Command(command) = &upstream.place {
         check_command(&upstream.name, command, notes);
+        if server.url().is_some() {
+            notes.push(format!("{}: it has a command, so its URL is not used", upstream.name));
+        }
     }
     for (variable, value) in server.texts(&["env", "environment"]) {
         upstream.env.push(variable_entry(&upstream.name, &variable, &value, notes));
@@ -111,7 +122,8 @@ impl<'a> Server<'a> {
             Ok(Value::String(text)) => text,
             _ => raw.to_owned(),
         };
-        object.iter().map(|(name, raw)| (name.to_owned(), text(raw))).collect()
+        let given = object.iter().filter(|(_, raw)| *raw != "null");
+        given.map(|(name, raw)| (name.to_owned(), text(raw))).collect()
     }
 
     fn kind(&self) -> String {
@@ -119,10 +131,23 @@ impl<'a> Server<'a> {
         names.iter().find_map(|name| self.members.text(name)).unwrap_or_default()
     }
 
-    fn place(&mut self) -> Option<Place> {
-        let command = self.command().filter(|words| !words.is_empty());
-        let url = self.text(&["url", "serverUrl", "httpUrl", "endpoint"]);
-        command.map(Place::Command).or(url.map(Place::Url))
+    fn place(&mut self) -> Result<Place, String> {
+        if let Some(command) = self.command().filter(|words| !words.is_empty()) {
+            return Ok(Place::Command(command));
+        }
+        let url = self.url().ok_or("it has neither a command nor a URL")?;
+        match Target::parse(&url) {
+            // The rest of it may be a secret.
+            Err(BadForm::Scheme(_)) => {
+                let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+                Err(BadForm::Scheme(format!("{scheme}://...")).to_string())
+            }
+            _ => Ok(Place::Url(url)),
+        }
+    }
+
+    fn url(&mut self) -> Option<String> {
+        self.text(&["url", "serverUrl", "httpUrl", "endpoint"])
     }
 
     fn command(&mut self) -> Option<Vec<String>> {
@@ -130,8 +155,10 @@ impl<'a> Server<'a> {
         let mut arguments = words(self.get(&["args", "arguments"]));
         let raw = raw?;
         let mut command = match serde_json::from_str(raw).ok()? {
-            // One text without arguments is how people type it into a shell.
-            Value::String(text) if arguments.is_empty() && !text.starts_with('/') => {
+            // One text without arguments is how people type it into a shell, unless it is a path.
+            Value::String(text)
+                if arguments.is_empty() && !text.starts_with('/') && !text.contains('\\') =>
+            {
                 text.split_whitespace().map(str::to_owned).collect()
             }
             Value::String(text) => vec![text],

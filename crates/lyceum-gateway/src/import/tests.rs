@@ -153,6 +153,36 @@ fn secrets_that_cannot_be_moved_are_pointed_out() {
     }
 }
 
+#[test]
+fn what_is_left_out_is_said() {
+    let rows = [
+        (
+            r#""url": "ws://h/?key=canary""#,
+            "left out: \"ws://...\" is not the URL of an upstream",
+            "",
+        ),
+        (r#""url": "canary""#, "left out: \"://...\" is not the URL of an upstream", ""),
+        (
+            r#""command": "x", "url": "http://h""#,
+            "a: it has a command, so its URL is not used",
+            r#"command = ["x"]"#,
+        ),
+        (r#""command": "x", "env": {"N": null, "M": ""}"#, "", r#"env = ["M="]"#),
+        (r#""command": "C:\\a b\\node.exe""#, "", r#"command = ["C:\\a b\\node.exe"]"#),
+    ];
+    for (server, note, written) in rows {
+        let imported = import(&format!(r#"{{"mcpServers": {{"a": {{{server}}}}}}}"#)).unwrap();
+        let (notes, toml) = (imported.notes.join("\n"), imported.to_toml());
+        assert!(notes.contains(note) && !toml.contains("canary"), "{notes}");
+        assert_eq!(notes.is_empty(), note.is_empty(), "{notes}");
+        assert!(toml.contains(written), "{toml}");
+    }
+    let file = r#"{"mcpServers": {}, "projects": {"/p": {"mcpServers": {"a": {"command": "x"}}}}}"#;
+    assert!(import(file).unwrap().notes[0].contains("single projects"));
+    let file = r#"{"mcpServers": {}, "projects": {"/p": {}}}"#;
+    assert_eq!(import(file).unwrap().notes.len(), 0);
+}
+
 const TOPOLOGY: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <topology>
   <gateway>

@@ -35,7 +35,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// The file does not say what was approved.
-    #[error("{} is damaged: {reason}; restore it, or lock anew", path.display())]
+    #[error("{} is damaged: {reason}; restore it, or remove it and lock anew", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

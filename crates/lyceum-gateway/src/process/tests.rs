@@ -210,6 +210,13 @@ async fn limits_hold() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_not_there_is_named() {
+    let spawn = Spawn { directory: Some("/not/there".into()), ..shell("true") };
+    let refused = spawn.spawn(&AllowedCommands::default()).unwrap_err().to_string();
+    assert!(refused.contains("there is no directory /not/there"), "{refused}");
+}
+
+#[tokio::test]
 async fn whoever_starts_others_without_end_comes_to_one_and_takes_them_along() {
     // The superuser is not held by the limit, so the child becomes somebody else.
     let is_root = rustix::process::geteuid().is_root();

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::line::{Ask, Line};
 use super::{asking, caller};
-use crate::upstream::{Connection, Holding};
+use crate::upstream::{Connection, Holding, Upstream};
 
 /// How long a call may wait for its client, from its first question on and in all its rounds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -195,6 +195,7 @@ impl Held {
     pub(crate) fn keep(
         self: &Arc<Self>,
         mut call: HeldCall,
+        upstream: &Upstream,
         cx: &Context,
     ) -> Result<u128, RpcError> {
         let caller = caller(cx);
@@ -205,6 +206,14 @@ impl Held {
             let problem =
                 "too many calls wait for their client's answers; answer or drop some first";
             return Err(RpcError::internal(problem));
+        }
+        // Calls begin to wait under this lock only, so no two of them take the last place.
+        if !upstream.may_wait_on(&call.connection) {
+            return Err(RpcError::internal(format!(
+                "as many calls of {} wait for their clients' answers as may; \
+                 try again later, or have its max_connections raised",
+                upstream.config.name
+            )));
         }
         call.detach();
         let deadline = *call.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);

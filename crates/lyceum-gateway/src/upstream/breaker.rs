@@ -38,18 +38,21 @@ impl Breaker {
         self.open_until.is_none()
     }
 
-    /// A call was answered, with whatever.
-    pub(crate) fn succeeded(&mut self) {
-        *self = Breaker::default();
+    /// A call was answered, with whatever; whether that closes it.
+    pub(crate) fn succeeded(&mut self) -> bool {
+        std::mem::take(self).open_until.is_some()
     }
 
-    /// A call was not answered.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    /// A call was not answered; whether that opens it.
+    pub(crate) fn failed(&mut self, now: Instant) -> bool {
         self.failures += 1;
-        if self.failures >= THRESHOLD {
-            self.open_until = Some(now + self.pause());
-            self.openings += 1;
+        if self.failures < THRESHOLD {
+            return false;
         }
+        let opens = self.is_closed();
+        self.open_until = Some(now + self.pause());
+        self.openings += 1;
+        opens
     }
 
     /// Whether calls are refused at the moment.

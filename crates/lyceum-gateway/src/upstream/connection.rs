@@ -86,8 +86,12 @@ impl Connection {
     /// Whether questions of further calls could not be told from those of a call that waits: all
     /// messages come on one stream, and questions do not say whose they are.
     pub(crate) fn is_taken(&self) -> bool {
-        let is_one_stream = self.child.is_some() || self.peer.is_http_sse();
-        self.era == Era::Legacy && is_one_stream && self.n_held.load(Ordering::Relaxed) > 0
+        self.is_one_stream() && self.n_held.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a call that waits for its client takes the whole connection.
+    pub(super) fn is_one_stream(&self) -> bool {
+        self.era == Era::Legacy && (self.child.is_some() || self.peer.is_http_sse())
     }
 
     /// A call found it broken; whether it is the first to do so.

@@ -76,6 +76,12 @@ impl OwnConnections {
         opened.inspect_err(|unavailable| count(upstream, unavailable))
     }
 
+    /// On how many of them calls wait.
+    pub(super) fn n_taken(&self) -> usize {
+        let open = self.lock();
+        open.slots.values().filter(|slot| slot.get().is_some_and(|open| open.is_taken())).count()
+    }
+
     /// Whoever has no call to make may try as well, so it does not count if that fails.
     pub(super) async fn open(
         &self,

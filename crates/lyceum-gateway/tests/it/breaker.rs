@@ -101,14 +101,20 @@ async fn asking_for_completions_does_not_use_up_the_one_call_that_may_try() {
     let (_running, config) = forgetful(3).await;
     let house = House::with(vec![config], None).await;
     let peer = house.client_with(Revision::V2026_07_28, (), CAPABLE).await;
+    let before = house.gateway.health()[0].1.since;
+    // Seconds are counted.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     for _ in 0..3 {
         let ended = call(&peer, json!({"name": "up_act"})).await;
         assert_eq!(ended["isError"], true, "{ended}");
     }
     assert_eq!(status(&house), Status::Failing);
+    let health = house.gateway.health().remove(0).1;
+    assert!(health.since > before, "{health:?}");
+    assert!(health.last_error.is_some_and(|why| why.contains("silent")), "it says why");
     let refused = call(&peer, json!({"name": "up_act"})).await;
     let told = refused["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(told.contains("did not answer several calls in a row"), "{refused}");
+    assert!(told.contains("failed several calls in a row"), "{refused}");
     while status(&house) == Status::Failing {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -130,7 +136,7 @@ async fn failures(config: UpstreamConfig) -> usize {
         let ended = call(&peer, json!({"name": "up_mirror"})).await;
         assert_eq!(ended["isError"], true, "{ended}");
         let told = ended["content"][0]["text"].as_str().unwrap_or_default();
-        if told.contains("did not answer several calls in a row") {
+        if told.contains("failed several calls in a row") {
             assert_eq!(status(&house), Status::Failing);
             return n;
         }
@@ -217,7 +223,7 @@ async fn calls_that_break_together_are_one_failure() {
     for _ in 0..1000 {
         let answered = call(&peer, echo.clone()).await;
         let told = answered["content"][0]["text"].as_str().unwrap_or_default();
-        assert!(!told.contains("did not answer several calls in a row"), "{answered}");
+        assert!(!told.contains("failed several calls in a row"), "{answered}");
         if told == "a" {
             return house.gateway.close().await;
         }

@@ -8,7 +8,7 @@ use lyceum_http::client::{CallOptions, ClientError, Peer};
 use lyceum_wire::{ErrorCode, Revision, RevisionSet, RpcError};
 use serde_json::{Value, json};
 
-use crate::house::{House, Way, text};
+use crate::house::{House, Way, fixture_upstream, text};
 use crate::mirror::{Mirror, Reply};
 
 const CAPABLE: &str = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
@@ -256,6 +256,35 @@ async fn a_call_that_waits_for_its_client_is_in_nobodys_way() {
             let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
             let ended = call(peer, retry).await.unwrap();
             assert_eq!(ended["content"][0]["text"], format!("Hello, {name}!"), "{way:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_their_clients_leave_a_connection_for_others() {
+    for way in [Way::HttpSse, Way::Stdio] {
+        let (config, _running) = fixture_upstream(way, RevisionSet::LEGACY).await;
+        let house = House::with(vec![UpstreamConfig { max_connections: 2, ..config }], None).await;
+        let peer = modern(&house).await;
+        let ask = async || call(&peer, json!({"name": "up_ask"})).await;
+        let mut states = Vec::new();
+        for _ in 0..2 {
+            states.push(ask().await.unwrap()["requestState"].clone());
+        }
+        for _ in 0..3 {
+            let refused = ask().await.unwrap_err().to_string();
+            assert!(refused.contains("as many calls of up wait"), "{way:?}: {refused}");
+            let echo = json!({"name": "up_echo", "arguments": {"text": "x"}});
+            let ended = call(&peer, echo).await.unwrap();
+            assert_eq!(ended["content"][0]["text"], "x", "{way:?}: {ended}");
+        }
+        for state in states {
+            let answers = json!({"elicitation-1": answer("Ada")});
+            let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
+            let ended = call(&peer, retry).await.unwrap();
+            assert_eq!(ended["content"][0]["text"], "Hello, Ada!", "{way:?}: {ended}");
+            let asked = ask().await.unwrap();
+            assert_eq!(asked["resultType"], "input_required", "{way:?}: {asked}");
         }
     }
 }

@@ -168,6 +168,24 @@ async fn what_is_the_servers_own_no_upstream_can_take() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_an_upstream_lists_twice_is_told_of() {
+    let lists = Lists {
+        tools: &["a", "b", "a", "a"],
+        prompts: &["p", "p"],
+        resources: &["m://a", "m://a"],
+        templates: &["m://{x}"],
+    };
+    let (_mirror, config) = upstream("one", lists).await;
+    let house = house(vec![config], ours()).await;
+    let tools = modern(&house).await.list_tools().await.unwrap();
+    let n_shown = |name: &str| tools.iter().filter(|tool| tool.name == name).count();
+    assert_eq!([n_shown("a"), n_shown("b")], [1, 1]);
+    let expected = ["tool a", "resource m://a", "prompt p"];
+    let expected = expected.map(|it| format!("{it} is listed more than once, the first is shown"));
+    assert_eq!(house.gateway.health()[0].1.collisions, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_cannot_say_that_what_is_not_its_own_changed() {
     let lists = Lists { tools: &["shout"], resources: &["z://a", "kb:///x"], ..Lists::default() };
     let (_mirror, config) = upstream("one", lists).await;

@@ -42,7 +42,7 @@ pub enum ClientError {
     #[error("the server was silent for {0:?}")]
     Silent(Duration),
     /// The server sent more than this client takes.
-    #[error("{what} is larger than {limit} bytes; raise the limit if the server is trusted")]
+    #[error("{what} is larger than the {limit} bytes it may have")]
     TooLarge {
         /// What was too large.
         what: &'static str,

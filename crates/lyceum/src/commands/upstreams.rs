@@ -167,6 +167,9 @@ fn describe(text: &mut String, why: &Why, upstream: &UpstreamConfig, health: &He
     };
     let _ = writeln!(text, "  reached by: {bridged}");
     let session = match upstream.share {
+        Share::Shared if health.era == Some("legacy") && health.transport != "streamable-http" => {
+            "one connection for everybody, and another one while a call waits for its client"
+        }
         Share::Shared => "one connection for everybody",
         Share::PerSession => "one connection for each session",
     };

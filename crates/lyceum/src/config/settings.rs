@@ -225,7 +225,9 @@ pub(crate) struct UpstreamSettings {
     /// Seconds after which a connection or process is replaced. Without it: never.
     pub(crate) max_lifetime: Option<Given<Positive>>,
     /// Connections or processes it may have with `share = "per-session"`. Who calls, or watches a
-    /// resource, keeps theirs; when all are in use, others are refused. Without it: 64.
+    /// resource, keeps theirs; when all are in use, others are refused. With `share = "shared"`: how
+    /// many calls of an older server over stdio or HTTP+SSE may wait for their clients' answers at
+    /// once, each of which takes a connection or process for itself. Without it: 64.
     pub(crate) max_connections: Option<Given<Positive>>,
     /// Its tools that are shown, as names or globs of its own names. One that begins with `!` leaves
     /// tools out, whatever else names them; a list of nothing else shows the rest. Without it: all.

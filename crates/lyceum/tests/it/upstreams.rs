@@ -404,6 +404,13 @@ async fn a_changed_definition_is_held_back_until_it_is_approved() {
     let answer = lyceum.call(&Request::modern("/mcp", 1, "tools/call", call)).await;
     assert!(!answer.text().contains("hello"), "{}", answer.text());
 
+    // A file that is lost approves of nothing new.
+    let (lockfile, kept) = (setup.path("data/upstreams.lock"), setup.path("kept.lock"));
+    std::fs::rename(&lockfile, &kept).unwrap();
+    sleep(Duration::from_millis(2500)).await;
+    assert_eq!(health(&lyceum).await["one"]["quarantined"], json!(["greet"]));
+    std::fs::rename(&kept, &lockfile).unwrap();
+
     let (_, told) = setup.upstreams(&["why", "one_greet"]).await;
     assert!(told.contains("at /mcp: not shown, because it is held back"), "{told}");
     let (code, told) = setup.upstreams(&["approve", "one", "greet"]).await;
