@@ -161,11 +161,11 @@ impl<'a> Relay<'a> {
         };
         trace.asked();
         if cx.era() == Era::Legacy || connection.era == Era::Modern {
-            return self.call_directly(connection, tasking, &params, request, cx).await;
+            return self.call_directly(connection, tasking, &params, request, cx, trace).await;
         }
         let params = params.into_owned();
         let line = Line::holding(cx.clone(), self.subject.upstream());
-        let options = self.options(connection, &line, tasking, request, cx);
+        let options = trace.count(self.options(connection, &line, tasking, request, cx));
         let held_on = Arc::clone(connection);
         let (connection, method) = (Arc::clone(connection), request.method.to_string());
         let upstream = Arc::clone(self.subject.upstream());
@@ -199,6 +199,7 @@ impl<'a> Relay<'a> {
         params: &CallParams<'_>,
         request: &Request,
         cx: &Context,
+        trace: &Trace,
     ) -> Result<Answer, Failure> {
         let upstream = self.subject.upstream();
         let task = match &self.subject {
@@ -206,13 +207,13 @@ impl<'a> Relay<'a> {
             _ => None,
         };
         let line = Line::direct(cx.clone(), upstream, task);
-        let mut options = self.options(connection, &line, tasking, request, cx);
+        let mut options = trace.count(self.options(connection, &line, tasking, request, cx));
         let mut result = None;
         if tasking != Tasking::Awaited {
             let called = connection.peer.call_params(&request.method, params, &options).await;
             if cx.era() == Era::Legacy && called.as_ref().is_err_and(tasks::wants_extension) {
                 tasking = Tasking::Awaited;
-                options = self.options(connection, &line, tasking, request, cx);
+                options = trace.count(self.options(connection, &line, tasking, request, cx));
             } else {
                 result = Some(called?);
             }

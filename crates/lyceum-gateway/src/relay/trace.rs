@@ -3,10 +3,12 @@
 //! How the upstream's part ended is always noted; the rest only if somebody reads it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lyceum_http::Context;
-use lyceum_http::client::ClientError;
+use lyceum_http::client::{CallOptions, ClientError};
 use lyceum_wire::{Member, Request, RpcError};
 use tokio::time::Instant;
 
@@ -27,14 +29,18 @@ pub(super) struct Trace {
     /// The call was held, and waits no longer.
     is_resumed: bool,
     pub(super) retries: u32,
+    /// What the client adds to that by itself, if anybody wants to know.
+    repeats: Option<Arc<AtomicU32>>,
     /// How long it took to get a connection. A call that was held has had one.
     connecting: Option<Duration>,
 }
 
 impl Trace {
     pub(super) fn begin() -> Trace {
+        let started = clock();
         Trace {
-            started: clock(),
+            repeats: started.map(|_| Arc::default()),
+            started,
             answered: None,
             revision: None,
             connection: None,
@@ -71,6 +77,14 @@ impl Trace {
         self.connection = Some(connection.number);
     }
 
+    /// Has a call counted that is made again without coming back here.
+    pub(super) fn count(&self, options: CallOptions) -> CallOptions {
+        match &self.repeats {
+            Some(repeats) => options.count_repeats(Arc::clone(repeats)),
+            None => options,
+        }
+    }
+
     /// There was nobody to ask.
     pub(super) fn unreached(&mut self) {
         self.answered = Some(false);
@@ -100,6 +114,7 @@ impl Trace {
         error: Option<&RpcError>,
     ) {
         let Some(started) = self.started else { return };
+        let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.load(Ordering::Relaxed));
         tracing::debug!(
             method = request.method.as_str(),
             name = public_name(request).as_deref(),
@@ -110,7 +125,7 @@ impl Trace {
             legacy_session = cx.session_key.is_some(),
             connection = self.connection.map(|number| format!("{number:016x}")),
             is_resumed = self.is_resumed,
-            retries = self.retries,
+            retries = self.retries + repeats,
             connect_ms = self.connecting.map(milliseconds),
             total_ms = milliseconds(started.elapsed()),
             traceparent = request.params.text(Member::MetaTraceparent).as_deref(),

@@ -1,14 +1,16 @@
 //! What the log says of each call: its way, its revisions, its connection, its repeats, its times.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lyceum_http::client::CallOptions;
-use lyceum_wire::{Revision, RevisionSet};
+use lyceum_wire::{Revision, RevisionSet, encode};
 use serde_json::{Value, json};
 
 use crate::healing::{cutter, modern};
 use crate::house::{House, Way};
 use crate::log::Log;
+use crate::mirror::{Mirror, Reply, plain};
 
 type Fields = BTreeMap<String, String>;
 
@@ -140,4 +142,36 @@ async fn a_resumed_call_is_told_with_the_connection_it_has_had() {
         assert_eq!(calls[0]["connection"], calls[1]["connection"], "{way:?}");
         house.gateway.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_call_whose_session_was_forgotten_is_told_to_have_been_repeated() {
+    let (log, _catching) = Log::catch();
+    let n_calls = AtomicUsize::new(0);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "initialize" => {
+            let Reply::Result(result) = plain("initialize") else { panic!("no result") };
+            let body = encode::result(&request.id, result.as_bytes());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: s\r\n\
+                 content-length: {}\r\n\r\n",
+                body.len()
+            );
+            Reply::Bytes([head.as_bytes(), &body].concat())
+        }
+        "tools/call" if n_calls.fetch_add(1, Ordering::SeqCst) == 1 => {
+            Reply::Bytes(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec())
+        }
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    for (retries, n_opened) in [("0", 1), ("1", 2), ("0", 2)] {
+        peer.call_tool("up_mirror", "{}", &CallOptions::new()).await.unwrap();
+        let fields = told(&log).pop().expect("a call");
+        check(&fields, &[("retries", retries), ("outcome", "ok")]);
+        assert_eq!(upstream.n_seen("initialize"), n_opened);
+    }
+    assert_eq!(upstream.n_seen("tools/call"), 4);
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use lyceum_wire::Id;
@@ -34,6 +35,13 @@ impl<'a> Call<'a> {
     ) -> Call<'a> {
         let silence = Silence::new(options.silence.unwrap_or(core.limits.silence));
         Call { core, method, params, options, silence }
+    }
+
+    /// It is made again.
+    pub(crate) fn repeated(&self) {
+        if let Some(repeats) = &self.options.repeats {
+            repeats.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Runs the call until it ends or the server's silence is too long.

@@ -128,6 +128,7 @@ impl Legacy {
     /// Makes a call in a session in place of one that is gone.
     async fn call_again(&self, gone: &Arc<Session>, call: &Call<'_>) -> Result<Bytes, ClientError> {
         let session = self.renew(gone).await?;
+        call.repeated();
         Ok(session.call(call).await?)
     }
 

@@ -196,6 +196,7 @@ impl Modern {
                 }
                 _ => return Err(ClientError::Rpc(error)),
             }
+            call.repeated();
         }
     }
 

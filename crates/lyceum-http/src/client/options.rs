@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ pub struct CallOptions {
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) capabilities: Option<Bytes>,
     pub(crate) hand_back_input: bool,
+    pub(crate) repeats: Option<Arc<AtomicU32>>,
 }
 
 /// Whether a call asks for progress, and who hears of it.
@@ -74,6 +76,14 @@ impl CallOptions {
     #[must_use]
     pub fn shared_handler(mut self, handler: Arc<impl ClientHandler>) -> CallOptions {
         self.handler = Some(Handler(handler));
+        self
+    }
+
+    /// Adds to `count` each time the client makes the call again by itself, because the server turned
+    /// it away unread: it had forgotten the session, or wants another version or other headers.
+    #[must_use]
+    pub fn count_repeats(mut self, count: Arc<AtomicU32>) -> CallOptions {
+        self.repeats = Some(count);
         self
     }
 
