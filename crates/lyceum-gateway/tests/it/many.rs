@@ -19,8 +19,10 @@ use crate::house::{House, Way, fixture_upstream, own_server, upstream_program};
 use crate::raw::{Client, REVISIONS};
 
 const CLIENTS: usize = 256;
-/// A million where the code is optimized; a taste of it where it is not.
-const CALLS: usize = if cfg!(debug_assertions) { 10_240 } else { 1_000_000 };
+/// A million for the busiest connection where the code is optimized; a taste of it where it is not.
+const CALLS: usize = if cfg!(debug_assertions) { 10_240 } else { 1_250_000 };
+/// Four calls of five go to one of the upstreams, whose process has one pipe for everybody.
+const BUSIEST: &str = "ls";
 /// Every client uses every upstream; each upstream has one connection for all of them.
 const UPSTREAMS: [(&str, Way, RevisionSet); 5] = [
     ("lh", Way::Http, RevisionSet::LEGACY),
@@ -44,11 +46,14 @@ async fn release_nothing_crosses_over_shared_connections() {
     let is_over = Arc::new(AtomicBool::new(false));
     let subscribers = subscribers(address, &is_over);
     let clients: Vec<_> = (0..CLIENTS).map(|number| tokio::spawn(run(address, number))).collect();
-    let mut n_calls = 0;
+    let (mut n_calls, mut n_busiest) = (0, 0);
     for client in clients {
-        n_calls += client.await.unwrap();
+        let (all, busiest) = client.await.unwrap();
+        n_calls += all;
+        n_busiest += busiest;
     }
     assert_eq!(n_calls, CALLS);
+    assert!(n_busiest >= CALLS / 5 * 4, "{n_busiest} over one connection");
     is_over.store(true, Ordering::Relaxed);
     for subscriber in subscribers {
         subscriber.await.unwrap();
@@ -56,20 +61,25 @@ async fn release_nothing_crosses_over_shared_connections() {
     house.gateway.close().await;
 }
 
-/// Makes one client's share of the calls; returns how many that is.
-async fn run(address: SocketAddr, number: usize) -> usize {
+/// Makes one client's share of the calls; returns how many that is, and of the busiest upstream.
+async fn run(address: SocketAddr, number: usize) -> (usize, usize) {
     let mut client = Client::open(address, REVISIONS[number % REVISIONS.len()]).await;
     // What does not go round is made by the first.
     let n_calls = CALLS / CLIENTS + if number == 0 { CALLS % CLIENTS } else { 0 };
+    let mut n_busiest = 0;
     for id in 0..n_calls {
-        let (upstream, ..) = UPSTREAMS[(number / REVISIONS.len() + id) % UPSTREAMS.len()];
+        let upstream = match id % 5 {
+            4 => UPSTREAMS[(number / REVISIONS.len() + id / 5) % UPSTREAMS.len()].0,
+            _ => BUSIEST,
+        };
+        n_busiest += usize::from(upstream == BUSIEST);
         let nonce = format!("client-{number}-call-{id}");
         let tells = id % 16 == 7;
         let tool = if tells { "tell" } else { "echo" };
         let n_progress = client.call(&format!("{upstream}_{tool}"), id, &nonce).await;
         assert_eq!(n_progress, usize::from(tells), "progress of {nonce}");
     }
-    n_calls
+    (n_calls, n_busiest)
 }
 
 /// Clients of every revision that each subscribe to another resource of every upstream.
