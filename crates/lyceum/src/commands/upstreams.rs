@@ -93,7 +93,9 @@ fn list(gateway: &Gateway) -> anyhow::Result<ExitCode> {
 fn notes(health: &Health) -> Vec<String> {
     let error = health.last_error.iter().map(|error| format!("last error: {error}"));
     let held = health.quarantined.iter().map(|tool| {
-        format!("{tool} is held back: its definition changed; lyceum upstreams diff shows how")
+        format!(
+            "{tool} is held back: it is not as it was approved; lyceum upstreams diff shows why"
+        )
     });
     let changed = health.changed.iter().map(|tool| {
         format!("{tool} is not what it was at first use; lyceum upstreams lock holds changes back")
@@ -196,7 +198,7 @@ fn lock(config: &Config, gateway: &Gateway) -> anyhow::Result<ExitCode> {
     }
     lock.save(&path)?;
     eprintln!(
-        "{n_locked} definitions are in {}; changes are held back from now on",
+        "{n_locked} definitions were written to {}; changes are held back from now on",
         path.display()
     );
     complain_of_absent(gateway)
@@ -219,7 +221,9 @@ fn diff(config: &Config, gateway: &Gateway) -> anyhow::Result<ExitCode> {
         }
     }
     if text.is_empty() {
-        print("everything is as it was approved")?;
+        let is_whole = gateway.health().iter().all(|(_, health)| health.status == Status::Up);
+        let what = if is_whole { "everything" } else { "everything of what is up" };
+        print(format!("{what} is as it was approved"))?;
         return complain_of_absent(gateway);
     }
     print(text.trim_end())?;
@@ -233,6 +237,7 @@ fn approve(
     upstream: &str,
     tool: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
+    named(config, upstream)?;
     let mut lock = existing(config)?;
     let offered = up(gateway).into_iter().find(|(name, _)| name == upstream);
     let (_, definitions) = offered.with_context(|| format!("upstream {upstream} is not up"))?;

@@ -413,6 +413,8 @@ async fn a_changed_definition_is_held_back_until_it_is_approved() {
 
     let (_, told) = setup.upstreams(&["why", "one_greet"]).await;
     assert!(told.contains("at /mcp: not shown, because it is held back"), "{told}");
+    let (code, told) = setup.upstreams(&["approve", "other"]).await;
+    assert!(code == Some(1) && told.contains("there is no upstream other"), "{code:?} {told}");
     let (code, told) = setup.upstreams(&["approve", "one", "greet"]).await;
     assert_eq!(code, Some(0), "{told}");
     becomes(&lyceum, "one_greet", true).await;
