@@ -42,7 +42,7 @@ pub enum ClientError {
     #[error("the server was silent for {0:?}")]
     Silent(Duration),
     /// The server sent more than this client takes.
-    #[error("{what} is larger than the {limit} bytes it may have")]
+    #[error("{what} is larger than {limit} bytes, which is all it may have")]
     TooLarge {
         /// What was too large.
         what: &'static str,
