@@ -353,8 +353,11 @@ impl Upstream {
 
     /// A call was not answered as it should be.
     fn unanswered(&self, error: &ClientError) {
-        self.note_error(describe(error));
-        self.failed();
+        if lock(&self.breaker).failed(Instant::now()) {
+            let mut condition = lock(&self.condition);
+            condition.since = health::now();
+            condition.last_error = Some(describe(error));
+        }
     }
 
     /// A call was answered.
