@@ -37,7 +37,8 @@ pub struct UpstreamConfig {
     pub idle_timeout: Option<Duration>,
     /// How old a connection may become; `None` is as old as it likes.
     pub max_lifetime: Option<Duration>,
-    /// Connections of their own that sessions may have at once.
+    /// Connections of their own that sessions may have at once; of a shared upstream, how many calls
+    /// may wait for their clients on a connection of their own.
     pub max_connections: usize,
     /// Which of its tools are shown, by their own names.
     pub tools: Filter,

@@ -344,19 +344,19 @@ impl Upstream {
         }
     }
 
-    /// A connection of a session's could not be made.
-    fn failed(&self) {
-        if lock(&self.breaker).failed(Instant::now()) {
+    /// Something was asked of it in vain; whether it is left alone from now on.
+    fn failed(&self) -> bool {
+        let opens = lock(&self.breaker).failed(Instant::now());
+        if opens {
             lock(&self.condition).since = health::now();
         }
+        opens
     }
 
     /// A call was not answered as it should be.
     fn unanswered(&self, error: &ClientError) {
-        if lock(&self.breaker).failed(Instant::now()) {
-            let mut condition = lock(&self.condition);
-            condition.since = health::now();
-            condition.last_error = Some(describe(error));
+        if self.failed() {
+            self.note_error(describe(error));
         }
     }
 

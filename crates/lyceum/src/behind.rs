@@ -95,10 +95,10 @@ pub(crate) async fn follow(
         if current.lockfile.has_changed() || told {
             let path = &current.lockfile.path;
             match lock(path) {
-                // Whoever wants to do without says so; a file may also be lost.
-                Ok(None) if gateway.is_locked() && !told => tracing::error!(
-                    "the lockfile {} is gone; what it approved of still counts, until SIGHUP or a \
-                     restart",
+                // A file that is lost approves of nothing new.
+                Ok(None) if gateway.is_locked() => tracing::error!(
+                    "the lockfile {} is gone; what it approved of counts until a restart: restore it, \
+                     or restart to do without",
                     path.display()
                 ),
                 Ok(lock) => gateway.set_lock(lock),
