@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod answered;
 mod builder;
 mod call;
 mod connect;

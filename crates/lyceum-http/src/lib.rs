@@ -35,6 +35,7 @@ mod outlet;
 mod pipeline;
 mod request_id;
 mod seal;
+mod secret_file;
 #[cfg(feature = "server")]
 mod serve;
 mod site;
@@ -59,7 +60,8 @@ pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};
 pub use limits::Limits;
 pub use outbox::{Outbox, Reader};
 pub use request_id::{REQUEST_ID, request_id};
-pub use seal::{KEY_BYTES, Purpose, Sealer, random};
+pub use seal::{KEY_BYTES, MAX_TOKEN_BYTES, Purpose, Sealer, random};
+pub use secret_file::refuse_if_shared;
 #[cfg(feature = "server")]
 pub use serve::{ServeOptions, serve};
 pub use site::Site;

@@ -15,13 +15,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 
+use crate::secret_file::refuse_if_shared;
+
 /// Bytes of one key.
 pub const KEY_BYTES: usize = 32;
+/// Bytes of a token; longer ones are not opened.
+pub const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
 const NONCE_BYTES: usize = 24;
 const HEADER_BYTES: usize = 1 + NONCE_BYTES;
 const TAG_BYTES: usize = 16;
-const MAX_TOKEN_BYTES: usize = 64 * 1024;
 const MAX_KEYS: usize = 256;
 
 /// What a sealed value is for. Values sealed for one purpose never open for another.
@@ -66,10 +69,11 @@ impl Sealer {
     /// # Errors
     /// When the file cannot be read or created, is readable by others, or holds no valid key.
     pub fn from_file(path: &Path) -> io::Result<Self> {
-        match fs::read_to_string(path) {
-            Ok(text) => {
-                refuse_if_shared(path)?;
-                parse_keys(&text).map(|keys| Self::new(&keys))
+        match fs::File::open(path) {
+            Ok(file) => {
+                refuse_if_shared(&file)?;
+                let keys = parse_keys(&io::read_to_string(file)?)?;
+                Ok(Self::new(&keys))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let key = random();
@@ -196,24 +200,6 @@ fn write_draft(path: &Path, key: &[u8; KEY_BYTES]) -> io::Result<()> {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     writeln!(file, "{hex}")?;
     file.sync_all()
-}
-
-#[cfg(unix)]
-fn refuse_if_shared(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{} can be read by others (mode {:o}); chmod 600 it", path.display(), mode & 0o777),
-    ))
-}
-
-#[cfg(not(unix))]
-fn refuse_if_shared(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

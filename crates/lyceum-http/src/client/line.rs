@@ -1,7 +1,6 @@
 //! [`Line`]: a server at the other end of two byte streams, such as a child process's. One message
 //! per line, in both eras; requests of all calls share the way there, and answers the way back.
 
-mod answered;
 mod input;
 mod queue;
 
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use lyceum_wire::{Id, Message, Response};
+use lyceum_wire::{Id, Response};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -22,16 +21,12 @@ use super::life::{End, Life};
 use super::mailbox::Keeping;
 use super::pending::{Pending, Place};
 use super::post::{CancelOnDrop, PARTING, Post};
-use super::response::raw_error_in;
 use super::task::Task;
 use super::traffic::{Answering, Traffic};
-use answered::answered;
 use input::Lines;
 use queue::Queue;
 pub(crate) use queue::Ticket;
 
-/// Lines in a row that are no messages, after which the server is taken for something else.
-const MAX_NOISE: usize = 10_000;
 /// How long a server that takes nothing any more may still bring answers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The requests that are given up without a word: a server that does not know them does not know
@@ -165,27 +160,6 @@ impl Line {
         // Nothing is taken any more while the connection is being closed.
         self.life.why().unwrap_or(End::Closed).unsent()
     }
-
-    /// Takes in a line; whether it was a message.
-    async fn take(&self, line: &Bytes, traffic: &mut Traffic) -> bool {
-        if !line.starts_with(b"{") && !line.starts_with(b"[") {
-            return false;
-        }
-        match Message::parse(line) {
-            Ok(message) => self.pending.take(message, traffic).await,
-            Err(error) => match (raw_error_in(line), error.id.clone().or_else(|| answered(line))) {
-                // A server that lost track of the id still said what went wrong.
-                (Some(raw), _) => self.pending.blame(raw),
-                // There will be no other answer.
-                (None, Some(id)) => self.pending.refuse(&id, &error),
-                (None, None) => {
-                    tracing::debug!(%error, "a line that is no message");
-                    return false;
-                }
-            },
-        }
-        true
-    }
 }
 
 impl Sent {
@@ -217,17 +191,8 @@ async fn read(line: Arc<Line>, input: impl AsyncRead + Unpin) {
 async fn take_in(line: &Arc<Line>, input: impl AsyncRead + Unpin) -> Result<(), ClientError> {
     let mut lines = Lines::new(input, || line.max_bytes());
     let mut traffic = Traffic::new(Post::Line(Arc::clone(line)), &Arc::<Answering>::default());
-    let mut n_noise = 0;
     while let Some(text) = lines.next().await? {
-        if line.take(&text, &mut traffic).await {
-            n_noise = 0;
-            continue;
-        }
-        n_noise += 1;
-        tracing::debug!(n_noise, n_bytes = text.len(), "a line of output that is no message");
-        if n_noise > MAX_NOISE {
-            return Err(ClientError::protocol("its output is no messages"));
-        }
+        line.pending.take(&text, &mut traffic).await?;
     }
     Ok(())
 }

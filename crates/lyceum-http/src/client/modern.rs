@@ -126,11 +126,11 @@ impl Modern {
             let params = CallParams::parse(&params)?;
             pages.take(&self.call("tools/list", &params, &CallOptions::new()).await?)?;
         }
-        match &self.way {
+        Ok(match &self.way {
             Way::Http(_) => self.tools.learn(pages.into_items()),
             // What the annotations are for does not exist there.
             Way::Line(_) => tools::read(pages.into_items()),
-        }
+        })
     }
 
     /// Opens the stream of a `subscriptions/listen`.

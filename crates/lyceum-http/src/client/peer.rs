@@ -115,7 +115,7 @@ impl Peer {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         match &self.0.wire {
             Wire::Modern(modern) => modern.list_tools().await,
-            Wire::Legacy(_) => tools::read(self.list("tools/list", "tools").await?),
+            Wire::Legacy(_) => Ok(tools::read(self.list("tools/list", "tools").await?)),
         }
     }
 

@@ -4,6 +4,7 @@
 //! an answer, or the progress of a call, on the session's standing stream.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -12,18 +13,22 @@ use lyceum_wire::{
 };
 use rustc_hash::FxHashMap;
 
+use super::answered::answered;
 use super::call::Call;
 use super::core::number;
 use super::error::ClientError;
 use super::handler::{Handler, ServerNotification};
 use super::mailbox::{Keeping, Letter, Mailbox};
 use super::progress::{Progress, Token, token_in};
+use super::response::raw_error_in;
 use super::silence::Silence;
 use super::traffic::{Audience, Traffic};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 const LOG_MESSAGE: &str = "notifications/message";
+/// Lines or events in a row that are no messages, after which the server is taken for something else.
+const MAX_NOISE: usize = 10_000;
 
 /// The calls of one session that wait for their answers.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub(crate) struct Pending {
     /// By the numbers that are their ids, so the newest call has the highest. None once the stream
     /// has ended.
     calls: Mutex<Option<FxHashMap<u64, Entry>>>,
+    /// Lines or events in a row that were no messages.
+    n_noise: AtomicUsize,
 }
 
 /// What is known about a waiting call.
@@ -58,7 +65,8 @@ pub(crate) struct Place {
 
 impl Pending {
     pub(crate) fn new(max: usize) -> Pending {
-        Pending { max, calls: Mutex::new(Some(FxHashMap::default())) }
+        let calls = Mutex::new(Some(FxHashMap::default()));
+        Pending { max, calls, n_noise: AtomicUsize::new(0) }
     }
 
     /// Adds a call; None if the stream has ended.
@@ -91,8 +99,55 @@ impl Pending {
         Ok(Some(Place { pending: Arc::clone(self), key, mailbox }))
     }
 
-    /// Deals with a message of a stream that brings more than one call's.
-    pub(crate) async fn take(&self, message: Message, traffic: &mut Traffic) {
+    /// Deals with a line or event of a stream that brings more than one call's messages. One that
+    /// cannot be read costs no more than the call it answers.
+    ///
+    /// # Errors
+    /// When nothing but noise comes.
+    pub(crate) async fn take(
+        &self,
+        data: &Bytes,
+        traffic: &mut Traffic,
+    ) -> Result<(), ClientError> {
+        let is_message = match Message::parse(data) {
+            Ok(message) => {
+                self.deal_with(message, traffic).await;
+                true
+            }
+            Err(error) => self.settle(data, &error),
+        };
+        if is_message {
+            self.n_noise.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        let n_noise = self.n_noise.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(n_noise, n_bytes = data.len(), "the server sent what is no message");
+        match n_noise < MAX_NOISE {
+            true => Ok(()),
+            false => Err(ClientError::protocol("its output is no messages")),
+        }
+    }
+
+    /// Ends the call that something unreadable answers; whether it seems to be an answer.
+    fn settle(&self, data: &Bytes, problem: &ParseError) -> bool {
+        if !data.starts_with(b"{") {
+            return false;
+        }
+        let id = problem.id.clone().or_else(|| answered(data));
+        // Some servers log in JSON where their messages go.
+        let error = raw_error_in(data).filter(|error| error.starts_with(b"{"));
+        match (error, id) {
+            (Some(error), Some(id)) => self.answer(Response { id, outcome: Err(error) }),
+            // A server that lost track of the id still said what went wrong.
+            (Some(error), None) => self.blame(error),
+            // There will be no other answer.
+            (None, Some(id)) => self.refuse(&id, problem),
+            (None, None) => return false,
+        }
+        true
+    }
+
+    async fn deal_with(&self, message: Message, traffic: &mut Traffic) {
         traffic.make_room().await;
         match message {
             Message::Response(response) => self.answer(response),
@@ -111,14 +166,14 @@ impl Pending {
             }
             Message::Batch(batch) => {
                 for message in batch.into_iter().flatten() {
-                    Box::pin(self.take(message, traffic)).await;
+                    Box::pin(self.deal_with(message, traffic)).await;
                 }
             }
         }
     }
 
     /// Takes an error that names no request for the answer to the only call there is.
-    pub(crate) fn blame(&self, error: Bytes) {
+    fn blame(&self, error: Bytes) {
         let only = match &*self.lock() {
             Some(calls) if calls.len() == 1 => calls.keys().next().copied(),
             _ => None,
@@ -129,7 +184,7 @@ impl Pending {
     }
 
     /// Takes an answer that is no message for a failure of the request it names.
-    pub(crate) fn refuse(&self, id: &Id, problem: &ParseError) {
+    fn refuse(&self, id: &Id, problem: &ParseError) {
         let mut error = Writer::new();
         error.raw("code", ErrorCode::INTERNAL_ERROR.0.to_string());
         error.text("message", &format!("the server's answer cannot be read: {problem}"));

@@ -44,15 +44,23 @@ impl Messages {
     /// The next message; None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>, ClientError> {
         loop {
-            if let Some(message) = self.next_read() {
+            if let Some(message) = self.batch.pop_front() {
                 return Ok(Some(message));
             }
-            let Some(event) = self.next_event().await? else { return Ok(None) };
+            let Some(data) = self.next_data().await? else { return Ok(None) };
+            self.read(&data)?;
+        }
+    }
+
+    /// What should be the next message, unread.
+    pub(crate) async fn next_data(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while let Some(event) = self.next_event().await? {
             // An event without data only carries an id or a retry time.
             if event.name == "message" && !event.data.is_empty() {
-                self.read(&event.data)?;
+                return Ok(Some(event.data));
             }
         }
+        Ok(None)
     }
 
     /// The next event of any name.
@@ -102,13 +110,8 @@ impl Messages {
         discard(self.body);
     }
 
-    /// The next message that was read already.
-    pub(crate) fn next_read(&mut self) -> Option<Message> {
-        self.batch.pop_front()
-    }
-
     /// Reads the data of an event.
-    pub(crate) fn read(&mut self, data: &Bytes) -> Result<(), ClientError> {
+    fn read(&mut self, data: &Bytes) -> Result<(), ClientError> {
         match parse(data)? {
             Message::Batch(batch) => {
                 for message in batch {

@@ -26,10 +26,12 @@ impl Tool {
         Some(self.raw.slice_ref(schema.as_bytes()))
     }
 
-    fn read(raw: Bytes) -> Result<Tool, ClientError> {
+    fn read(raw: Bytes) -> Option<Tool> {
         let name = Object::parse(&raw).ok().and_then(|tool| tool.text("name"));
-        let name = name.ok_or_else(|| ClientError::protocol("it lists a tool without a name"))?;
-        Ok(Tool { name, raw })
+        if name.is_none() {
+            tracing::warn!("left out a tool without a name");
+        }
+        Some(Tool { name: name?, raw })
     }
 }
 
@@ -39,11 +41,11 @@ pub(crate) struct Catalogue(RwLock<FxHashMap<String, Result<Arc<ParamHeaders>, S
 
 impl Catalogue {
     /// Learns a modern listing and leaves out invalid tools, which must not be shown or called.
-    pub(crate) fn learn(&self, listed: Vec<Bytes>) -> Result<Vec<Tool>, ClientError> {
+    pub(crate) fn learn(&self, listed: Vec<Bytes>) -> Vec<Tool> {
         let mut known = FxHashMap::default();
         let mut tools = Vec::with_capacity(listed.len());
-        for tool in read(listed)? {
-            let schema = tool.input_schema().unwrap_or_default();
+        for tool in read(listed) {
+            let schema = tool.input_schema().unwrap_or(Bytes::from_static(b"{}"));
             match ParamHeaders::from_schema(&schema) {
                 Ok(headers) => {
                     known.insert(tool.name.clone(), Ok(Arc::new(headers)));
@@ -56,7 +58,7 @@ impl Catalogue {
             }
         }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(tools)
+        tools
     }
 
     /// The headers of a tool; None if it was never listed.
@@ -72,7 +74,7 @@ impl Catalogue {
     }
 }
 
-/// Reads a listing.
-pub(crate) fn read(listed: Vec<Bytes>) -> Result<Vec<Tool>, ClientError> {
-    listed.into_iter().map(Tool::read).collect()
+/// Reads a listing. What cannot be called is left out.
+pub(crate) fn read(listed: Vec<Bytes>) -> Vec<Tool> {
+    listed.into_iter().filter_map(Tool::read).collect()
 }

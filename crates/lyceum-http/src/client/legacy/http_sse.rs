@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use lyceum_wire::Message;
 
 use super::link::Link;
 use super::{Failure, Greeting, handshake};
@@ -190,39 +189,35 @@ async fn endpoint_named(messages: &mut Messages) -> Result<String, ClientError> 
 /// Reads the stream until it ends, and wakes whoever waits for what it brings.
 async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, life: Arc<Life>) {
     let mut traffic = Traffic::new(Post::Link(Arc::clone(&link)), &Arc::<Answering>::default());
-    let why = loop {
-        match next(&mut messages, &link).await {
-            Ok(Some(message)) => pending.take(message, &mut traffic).await,
-            Ok(None) => break End::HungUp,
-            Err(error) => {
-                tracing::warn!(%error, "lost the session's stream");
-                break End::Failed(error.to_string().into());
-            }
+    let ended = async {
+        while let Some(data) = next(&mut messages, &link).await? {
+            pending.take(&data, &mut traffic).await?;
+        }
+        Ok::<_, ClientError>(())
+    };
+    let why = match ended.await {
+        Ok(()) => End::HungUp,
+        Err(error) => {
+            tracing::warn!(%error, "lost the session's stream");
+            End::Failed(error.to_string().into())
         }
     };
     life.end(why);
     pending.end();
 }
 
-/// The next message. One that only says where the message is, is fetched from there.
-async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Message>, ClientError> {
-    loop {
-        if let Some(message) = messages.next_read() {
-            return Ok(Some(message));
-        }
-        let Some(event) = messages.next_event().await? else { return Ok(None) };
-        if event.name != "message" || event.data.is_empty() {
-            continue;
-        }
-        if !event.data.starts_with(b"/") {
-            messages.read(&event.data)?;
-            continue;
+/// What should be the next message. One that only says where the message is, is fetched from there.
+async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Bytes>, ClientError> {
+    while let Some(data) = messages.next_data().await? {
+        if !data.starts_with(b"/") {
+            return Ok(Some(data));
         }
         let core = &link.remote.core;
         let fetching = Silence::new(core.limits.probe);
-        match fetching.watch(&core.timers, pin!(link.fetch(&event.data))).await {
-            Ok(body) => messages.read(&body)?,
+        match fetching.watch(&core.timers, pin!(link.fetch(&data))).await {
+            Ok(body) => return Ok(Some(body)),
             Err(error) => tracing::warn!(%error, "could not fetch a message of the server"),
         }
     }
+    Ok(None)
 }

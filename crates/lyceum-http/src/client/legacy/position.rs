@@ -33,6 +33,11 @@ impl Position {
         self.n_fruitless = 0;
     }
 
+    /// What comes next cannot be read, and would be the same another time.
+    pub(crate) fn skip(&mut self) {
+        self.last_event_id = None;
+    }
+
     pub(crate) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_deref()
     }

@@ -35,33 +35,35 @@ pub(crate) async fn listen(
         match reply.map(|reply| reply.content) {
             Ok(Content::Events(messages)) => {
                 n_failures = 0;
-                if has_stood && position.last_event_id().is_none() {
-                    link.remote.n_gaps.send_modify(|n| *n += 1);
-                }
+                note_gap(&link, has_stood && position.last_event_id().is_none());
                 has_stood = true;
                 let ended = follow(*messages, &mut traffic, &pending, &mut position).await;
                 if let Err(error) = ended {
-                    tracing::warn!(%error, "gave up the session's stream");
-                    return;
+                    tracing::warn!(%error, "cannot read on; what comes next may leave a gap");
+                    position.skip();
                 }
             }
             Ok(Content::Refused(refused)) if has_none(&refused, has_stood) => {
                 tracing::debug!(status = %refused.status, "the server keeps no stream open");
-                if has_stood {
-                    link.remote.n_gaps.send_modify(|n| *n += 1);
-                }
-                return;
+                return note_gap(&link, has_stood);
             }
             Ok(Content::Refused(refused)) if link.is_gone(&refused, None) => {
                 return life.end(End::Failed("the server has forgotten the session".into()));
             }
-            Ok(Content::Nothing | Content::Json(_)) => return,
+            Ok(Content::Nothing | Content::Json(_)) => return note_gap(&link, has_stood),
             Ok(Content::Refused(_)) | Err(_) => n_failures += 1,
         }
         if n_failures > link.remote.core.limits.resumes {
             life.end(End::Failed("the server cannot be reached".into()));
         }
         position.wait().await;
+    }
+}
+
+/// Tells whoever follows changes, if some may have been missed.
+fn note_gap(link: &Link, is_one: bool) {
+    if is_one {
+        link.remote.n_gaps.send_modify(|n| *n += 1);
     }
 }
 
@@ -79,12 +81,12 @@ async fn follow(
     position: &mut Position,
 ) -> Result<(), ClientError> {
     loop {
-        let next = messages.next().await;
+        let next = messages.next_data().await;
         position.note(&messages);
         match next {
-            Ok(Some(message)) => {
+            Ok(Some(data)) => {
                 position.progressed();
-                pending.take(message, traffic).await;
+                pending.take(&data, traffic).await?;
             }
             Ok(None) | Err(ClientError::Broken(_)) => return Ok(()),
             Err(error) => return Err(error),

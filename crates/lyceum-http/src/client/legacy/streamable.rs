@@ -81,13 +81,17 @@ impl Streamable {
         };
         let revision = handshake::accept(core, &raw)?;
         let link = Arc::new(link.established(reply.told.session, revision));
-        // Plain JSON servers know requests only. If the refusal means more, the next call shows it.
-        match link.deliver(handshake::initialized()).await? {
-            Some(refused) if !refused.status.status.is_client_error() => {
-                return Err(ClientError::from(refused).into());
+        // Plain JSON servers know requests only, and some fall over anything else. If it means more, the
+        // next call shows it.
+        let has_session = link.has_session();
+        match link.deliver(handshake::initialized()).await {
+            Ok(None) => {}
+            Ok(Some(refused)) if refused.status.status.is_client_error() || !has_session => {
+                tracing::debug!(status = %refused.status, "no use for initialized");
             }
-            Some(refused) => tracing::debug!(status = %refused.status, "no use for initialized"),
-            None => {}
+            Ok(Some(refused)) => return Err(ClientError::from(refused).into()),
+            Err(error) if has_session => return Err(error.into()),
+            Err(error) => tracing::debug!(%error, "no use for initialized"),
         }
         let mut session = Streamable {
             link,

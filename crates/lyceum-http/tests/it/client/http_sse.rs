@@ -223,15 +223,52 @@ async fn calls_under_way_end_with_their_stream() {
         endpoint("/messages"),
         status("\"initialize\"", 202).and_say(hello),
         status("notifications/initialized", 202),
-        status("tools/call", 202).and_say("data: no JSON\n\n"),
+        status("tools/call", 202).and_say(&format!("data: {}\n\n", "x".repeat(2000))),
         status("cancelled", 202),
     ])
     .await;
-    let server = connect_old(&script).await;
+    let client = client(&script).limits(limits(|limits| limits.event = 1000));
+    let client = client.transport(Transport::HttpSse).build().unwrap();
+    let server = client.connect().await.unwrap();
     assert!(!server.is_closed());
     let ended = server.call("tools/call", r#"{"name":"a"}"#).await;
     assert!(matches!(ended, Err(ClientError::Broken(_))), "{ended:?}");
     server.closed().await;
     assert!(server.is_closed());
-    assert!(server.fault().is_some_and(|fault| fault.contains("not valid JSON")));
+    assert!(server.fault().is_some_and(|fault| fault.contains("a server-sent event")));
+}
+
+/// Answers of which there is no making sense, and what whoever waits for them is told.
+const UNREADABLE: [(&str, &str); 4] = [
+    (
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{"text":"\ud83d"}}"#,
+        "the server's answer cannot be read",
+    ),
+    (r#"{"jsonrpc":"2.0","id":$ID,"result":{"a":1,"a":2}}"#, "the server's answer cannot be read"),
+    (r#"{"id":$ID,"error":{"code":-7,"message":"no version"}}"#, "no version (-7)"),
+    (r#"{"jsonrpc":"2.0","id":$ID,"result":{},"error":{"code":-7,"message":"both"}}"#, "both (-7)"),
+];
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_costs_its_own_call_only() {
+    for (answer, told) in UNREADABLE {
+        let script = Script::play(session()).await;
+        let unreadable = format!("data: no message\n\nevent: message\ndata: {answer}\n\n");
+        script.add([
+            status("\"first\"", 202),
+            status("\"second\"", 202).and_say(&unreadable),
+            answered("\"third\"", "{}"),
+        ]);
+        let server = connect_old(&script).await;
+        let first = {
+            let server = server.clone();
+            tokio::spawn(async move { server.call("tools/call", r#"{"name":"first"}"#).await })
+        };
+        script.wait_for_request("first").await;
+        let second = server.call("tools/call", r#"{"name":"second"}"#).await.unwrap_err();
+        assert!(second.to_string().contains(told), "{answer}: {second}");
+        server.call("tools/call", r#"{"name":"third"}"#).await.unwrap();
+        assert!(!first.is_finished(), "{answer}");
+        first.abort();
+    }
 }

@@ -59,11 +59,15 @@ async fn a_session_is_opened_used_and_closed() {
 async fn plain_json_servers_need_no_session_and_no_notifications() {
     let unknown = r#"{"code":-32601,"message":"what?"}"#;
     let hello = r#"{"protocolVersion":"2024-11-05","capabilities":{}}"#;
-    for refusal in [400, 404, 405, 415] {
+    const INITIALIZED: &str = "notifications/initialized";
+    let refusals = [400, 404, 405, 415, 500, 502].map(|code| error(INITIALIZED, code, unknown));
+    let collapse =
+        Scene::new(INITIALIZED, "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nTra", Then::Close);
+    for refusal in refusals.into_iter().chain([collapse]) {
         let script = Script::play([
             error("server/discover", 200, unknown),
             result("\"initialize\"", hello),
-            error("notifications/initialized", refusal, unknown),
+            refusal,
             status("GET", 404),
             result("tools/list", r#"{"tools":[]}"#),
             result("tools/call", r#"{"ok":1.0}"#),
@@ -385,6 +389,27 @@ async fn answers_on_the_standing_stream_reach_their_call() {
     assert_eq!(done, r#"{"ok":1}"#);
     assert_eq!(*n_progress.lock().unwrap(), 1);
     assert!(echo.heard().is_empty());
+}
+
+#[tokio::test]
+async fn the_standing_stream_goes_on_after_what_cannot_be_read() {
+    let odd = "data: {\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":{\"x\":\"\\ud83d\"}}\n\n";
+    let good = "data: {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n\n";
+    let large = format!("id: 7\ndata: {}\n\n", "x".repeat(2000));
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add([events("GET", &format!("retry: 10\n\n{odd}{good}{large}"), Then::Stay)]);
+    script.add([events("GET", good, Then::Stay)]);
+    let echo = Echo::default();
+    let client = client(&script).handler(echo.clone()).limits(limits(|it| it.event = 1000));
+    let server = client.build().unwrap().connect().await.unwrap();
+    let missed = tokio::time::timeout(Duration::from_secs(10), server.missed(0)).await;
+    assert_eq!(missed, Ok(1), "what was too large may have mattered");
+    let start = Instant::now();
+    while echo.heard() != ["b ", "b "] {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", echo.heard());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!script.requests()[4].contains("last-event-id"), "{}", script.requests()[4]);
 }
 
 #[tokio::test]

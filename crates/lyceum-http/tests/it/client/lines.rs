@@ -394,3 +394,33 @@ async fn the_streams_are_let_go_with_the_peer() {
         assert!(matches!(later, Err(ClientError::Closed)), "{later:?}");
     }
 }
+
+#[tokio::test]
+async fn an_error_that_is_no_message_is_the_answer_to_the_call_it_names() {
+    let (mut pipe, peer) = legacy().await;
+    let [first, second] = [(); 2].map(|()| call(&peer, CallOptions::new()));
+    let ids = [pipe.request("tools/call").await, pipe.request("tools/call").await];
+    // One that names nobody is nobody's where there are two; a log entry is never an answer.
+    pipe.say(r#"{"error":{"code":-7,"message":"whose?"}}"#).await;
+    pipe.say(r#"{"error":"disk full","level":"warn"}"#).await;
+    pipe.say(&format!(r#"{{"id":{},"error":{{"code":-7,"message":"not you"}}}}"#, ids[0])).await;
+    let ended = [first, second];
+    let n_ended = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        ended.iter().filter(|call| call.is_finished()).count()
+    };
+    assert_eq!(n_ended().await, 1);
+    // Nor is one that names a call that is over the answer to the only one that is left.
+    pipe.say(&format!(r#"{{"id":{},"error":{{"code":-7,"message":"late"}}}}"#, ids[0])).await;
+    assert_eq!(n_ended().await, 1);
+    pipe.result(&ids[1], "{}").await;
+    let mut told = Vec::new();
+    for call in ended {
+        told.push(call.await.unwrap().map_err(|error| error.to_string()));
+    }
+    told.sort();
+    assert_eq!(
+        told,
+        [Ok("{}".to_owned()), Err("the server answered with an error: not you (-7)".to_owned())]
+    );
+}

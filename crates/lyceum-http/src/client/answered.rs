@@ -1,4 +1,4 @@
-//! Which request of ours a line answers that cannot be read as a message: one that nests too deep, say.
+//! Which request of ours an answer is for that cannot be read as a message: one that nests too deep, say.
 //!
 //! Only looks for the members of the outermost object, and believes what it finds; nothing is
 //! validated and nothing recurses.
@@ -9,7 +9,7 @@ use lyceum_wire::Id;
 use memchr::memchr2;
 
 /// The id of the response that `line` seems to be; None if it is something else.
-pub(super) fn answered(line: &[u8]) -> Option<Id> {
+pub(crate) fn answered(line: &[u8]) -> Option<Id> {
     let (mut at, mut depth, mut id) = (0, 0_usize, None);
     while let Some(byte) = line.get(at) {
         at += 1;
