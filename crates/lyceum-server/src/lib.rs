@@ -78,7 +78,7 @@ pub use lyceum_wire::LogLevel;
 pub use prompt::{IntoMessages, Prompt, PromptArguments, PromptMessage, prompt};
 pub use refused::Refused;
 pub use resource::{IntoContents, Resource, ResourceContents, resource};
-pub use schema::{FormError, Schema, SchemaError};
+pub use schema::{FormError, Schema, SchemaError, schema_settings};
 pub use server::Server;
 pub use template::{ResourceTemplate, template};
 pub use tool::{NoArguments, Tool, tool, tool_with_schema};

@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -32,8 +33,7 @@ pub struct FormError(String);
 impl Schema {
     /// The schema of an argument type (JSON Schema 2020-12).
     pub fn of<T: JsonSchema>() -> Self {
-        let mut schema =
-            SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+        let mut schema = schema_settings().into_generator().into_root_schema_for::<T>();
         // Enums generate a bare `anyOf`; MCP wants the root to say that arguments are an object.
         schema.insert("type".to_owned(), "object".into());
         Self::from_schemars(&schema)
@@ -41,7 +41,7 @@ impl Schema {
 
     /// The schema of a result type, as it is serialized.
     pub fn of_output<T: JsonSchema>() -> Self {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let settings = schema_settings().for_serialize();
         Self::from_schemars(&settings.into_generator().into_root_schema_for::<T>())
     }
 
@@ -78,6 +78,26 @@ impl Schema {
 
     fn from_schemars(schema: &schemars::Schema) -> Self {
         Self(to_raw(schema.as_value()))
+    }
+}
+
+/// How schemas are made of types: JSON Schema 2020-12, without formats of numbers, such as `uint32`,
+/// which it does not have and some clients' validators warn of.
+pub fn schema_settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with_transform(RecursiveTransform(
+        |schema: &mut schemars::Schema| {
+            if !may_be_text(schema.get("type")) {
+                schema.remove("format");
+            }
+        },
+    ))
+}
+
+fn may_be_text(kind: Option<&Value>) -> bool {
+    match kind {
+        Some(Value::String(kind)) => kind == "string",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        _ => true,
     }
 }
 

@@ -60,6 +60,16 @@ fn a_nested_type_is_no_form() {
 }
 
 #[test]
+fn numbers_have_no_formats_and_texts_keep_theirs() {
+    for schema in [Schema::of::<Order>(), Schema::of_output::<Nested>()] {
+        let text = schema.as_str();
+        assert!(text.contains(r#""count":{"description":"How many","minimum":0"#), "{text}");
+        assert_eq!(text.matches("\"format\"").count(), 1, "{text}");
+        assert!(text.contains(r#""format":"email""#), "{text}");
+    }
+}
+
+#[test]
 fn argument_schemas_name_their_dialect_and_are_objects() {
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only its schema matters")]

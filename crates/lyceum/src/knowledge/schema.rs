@@ -1,8 +1,7 @@
 //! JSON Schemas of tools, trimmed to what every client understands.
 
-use lyceum_server::Schema;
+use lyceum_server::{Schema, schema_settings};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::knowledge::refusal::Refusal;
@@ -12,7 +11,7 @@ use crate::knowledge::refusal::Refusal;
 /// An argument that may be left out is not shown as nullable: some clients do not understand a list
 /// of types, and a null is accepted anyway.
 pub(crate) fn of_arguments<A: JsonSchema>() -> Schema {
-    let mut settings = SchemaSettings::draft2020_12();
+    let mut settings = schema_settings();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<A>();
     schema.remove("title");
@@ -38,7 +37,7 @@ pub(crate) fn of_answers<R: JsonSchema>() -> Schema {
 }
 
 fn root_of<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = schema_settings().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     match schema.to_value() {
@@ -59,7 +58,6 @@ fn without_null(property: &mut Value) {
     if property.get("default").is_some_and(Value::is_null) {
         property.remove("default");
     }
-    property.remove("format");
 }
 
 fn to_schema(value: &Value) -> Schema {
