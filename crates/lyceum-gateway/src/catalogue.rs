@@ -21,6 +21,9 @@ use crate::upstream::Upstream;
 /// What clients of 2025-11-25 read about tools that may run as tasks.
 const MAY_BE_TASK: &[u8] = br#"{"taskSupport":"optional"}"#;
 
+/// What a tool takes that does not say: clients do not take tools without a schema.
+const ANYTHING: &str = r#"{"type":"object"}"#;
+
 /// Everything there is behind the gateway, before any endpoint chooses from it.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
@@ -107,8 +110,9 @@ impl Catalogue {
         };
         catalogue.clashes.names("", &catalogue.tool_names);
         catalogue.clashes.names("prompt ", &catalogue.prompt_names);
-        let mut keepers = Keepers { taken, keepers: HashMap::new() };
+        let mut keepers = Keepers { taken, prefixes: HashMap::new(), keepers: HashMap::new() };
         for (upstream, listing) in &listings {
+            keepers.prefixes.insert(upstream.config.prefix(), &upstream.config.name);
             for (what, item) in listing.items().filter(|(_, item)| item.is_repeated) {
                 catalogue.clashes.repeated(&upstream.config.name, what, &item.key);
             }
@@ -144,7 +148,7 @@ impl Catalogue {
         ] {
             for item in items {
                 let uri = public_uri(upstream, &item.key);
-                match keepers.keep(&uri, name) {
+                match keepers.keep(&uri, upstream) {
                     Some(keeper) => self.clashes.uri(name, what, &uri, keeper),
                     None => entries.extend(entry(upstream, item, key, &uri).map(Arc::new)),
                 }
@@ -155,6 +159,10 @@ impl Catalogue {
     fn tool(&self, upstream: &Arc<Upstream>, tool: &Item) -> Option<Tool> {
         let public = self.tool_names.public(&upstream.config.name, &tool.key)?;
         let raw = shown(upstream, &tool.raw);
+        let raw = match Object::parse(&raw).ok()?.get("inputSchema") {
+            Some(_) => raw,
+            None => with_member(&raw, "inputSchema", ANYTHING.as_bytes()),
+        };
         let members = Object::parse(&raw).ok()?;
         let annotations =
             members.get("annotations").and_then(|raw| Object::parse(raw.as_bytes()).ok());
@@ -190,20 +198,27 @@ impl Catalogue {
 /// Who has which public URI.
 struct Keepers<'a> {
     taken: &'a Taken,
+    /// Which of those so far has which prefix.
+    prefixes: HashMap<&'a str, &'a str>,
     keepers: HashMap<String, &'a str>,
 }
 
 impl<'a> Keepers<'a> {
     /// Gives a URI to an upstream, unless somebody has it, who is returned; the server itself has no
     /// name.
-    fn keep(&mut self, uri: &str, upstream: &'a str) -> Option<&'a str> {
+    fn keep(&mut self, uri: &str, upstream: &'a Upstream) -> Option<&'a str> {
         if self.taken.has_uri(uri) {
             return Some("");
+        }
+        let uris = upstream.uris();
+        let mut splits = uris.form.splits(uri).filter(|_| uris.is_empty());
+        if let Some(owner) = splits.find_map(|(prefix, _)| self.prefixes.get(prefix)) {
+            return Some(owner);
         }
         match self.keepers.entry(uri.to_owned()) {
             hash_map::Entry::Occupied(kept) => Some(kept.get()),
             hash_map::Entry::Vacant(free) => {
-                free.insert(upstream);
+                free.insert(&upstream.config.name);
                 None
             }
         }

@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use lyceum_http::refuse_if_shared;
 
 use crate::config::HeaderSource;
 
@@ -48,13 +49,13 @@ pub enum CredentialError {
     File {
         path: PathBuf,
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     #[error("\"{0}\" is no header name")]
     Name(String),
     #[error("the header {0} is set by the client itself, leave it out")]
     Reserved(HeaderName),
-    #[error("the value of header {0} is not text that fits in a header")]
+    #[error("the value of header {0} has characters that do not fit in a header")]
     Value(HeaderName),
 }
 
@@ -95,6 +96,7 @@ impl HeaderSource {
             }
             HeaderSource::File(path) => {
                 let read = fs::File::open(path).and_then(|file| {
+                    refuse_if_shared(&file)?;
                     let mut text = String::new();
                     file.take(MAX_SECRET_BYTES).read_to_string(&mut text).map(|_| text)
                 });
@@ -124,8 +126,9 @@ pub fn headers(
     for (name, source) in configured {
         let name = header_name(name)?;
         let secret = source.resolve(env)?;
-        let mut value = HeaderValue::try_from(secret.expose())
-            .map_err(|_| CredentialError::Value(name.clone()))?;
+        let plain = Some(secret.expose()).filter(|text| text.is_ascii());
+        let value = plain.and_then(|text| HeaderValue::try_from(text).ok());
+        let mut value = value.ok_or_else(|| CredentialError::Value(name.clone()))?;
         value.set_sensitive(true);
         headers.append(name, value);
     }

@@ -12,6 +12,7 @@ use lyceum_server::Server;
 use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
 use pin_project_lite::pin_project;
 
+use crate::absent::Absent;
 use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
 use crate::relay::tasks::{self, TaskRef};
@@ -66,6 +67,8 @@ enum Errand {
     Listen,
     /// A legacy session wants to see its tasks.
     ListTasks,
+    /// What it needs may be there in a moment.
+    Wait(Absent),
 }
 
 type Answer = Result<Outcome, RpcError>;
@@ -101,6 +104,13 @@ impl Door {
     /// Whether `resources/read` with this URI would reach an upstream, or be told why it cannot.
     pub fn leads_to_resource(&self, uri: &str) -> bool {
         self.read(uri, &self.state.routes.load()).is_some()
+    }
+
+    /// Waits for upstreams that were started a moment ago, for seconds at most: many clients ask once
+    /// what there is, right after they started us.
+    pub async fn arrivals(&self) {
+        let absent = self.state.routes.load().absent.clone();
+        absent.arrivals().await;
     }
 
     /// The tool of an upstream that a caller means, or the upstream that may have it once it is there.
@@ -146,13 +156,35 @@ impl Door {
             }
             ("subscriptions/listen", Era::Modern) => return Some(Errand::Listen),
             ("tasks/list", Era::Legacy) => return Some(Errand::ListTasks),
+            ("tools/list" | "prompts/list" | "resources/list" | "resources/templates/list", _) => {
+                return routes.absent.may_arrive().then(|| Errand::Wait(routes.absent.clone()));
+            }
             (method, _) if method.starts_with("tasks/") => {
                 let id = request.params.text(Member::TaskId)?;
                 Subject::Task(TaskRef::find(&id, cx, &routes)?)
             }
             _ => return None,
         };
-        Some(Errand::Relay(subject))
+        Some(match subject {
+            Subject::Absent(upstream, ..) if upstream.may_arrive() => {
+                Errand::Wait(Absent::from_iter([upstream]))
+            }
+            subject => Errand::Relay(subject),
+        })
+    }
+
+    /// Waits for upstreams that lists and calls need, and answers with what is there then.
+    async fn call_later(&self, mut absent: Absent, request: Request, cx: Context) -> Answer {
+        loop {
+            absent.arrivals().await;
+            match self.errand(&request, &cx) {
+                Some(Errand::Wait(still)) => absent = still,
+                Some(Errand::Relay(subject)) => {
+                    return Relay::new(self, subject).run(request, cx).await;
+                }
+                _ => return self.state.server.call(request, cx).await,
+            }
+        }
     }
 
     /// The server remembers the session's subscription; the upstream is asked for it, too.
@@ -199,6 +231,7 @@ impl Handler for Door {
             Some(Errand::Subscribe) => Box::pin(self.subscribe(request, cx)),
             Some(Errand::Listen) => Box::pin(self.listen(request, cx)),
             Some(Errand::ListTasks) => Box::pin(tasks::list(self, request, cx)),
+            Some(Errand::Wait(absent)) => Box::pin(self.call_later(absent, request, cx)),
         };
         Answering::Passed { passed }
     }

@@ -164,8 +164,11 @@ fn unknown(error: ClientError) -> Result<Vec<Bytes>, ClientError> {
 
 fn items(raw: Vec<Bytes>, key: &str) -> Vec<Item> {
     let keyed = raw.into_iter().filter_map(|raw| {
-        let key = Object::parse(&raw).ok()?.text(key)?;
-        Some(Item::new(key, raw))
+        let found = Object::parse(&raw).ok().and_then(|members| members.text(key));
+        if found.is_none() {
+            tracing::warn!(key, "left out a definition: it does not say what it is called");
+        }
+        Some(Item::new(found?, raw))
     });
     bounded(keyed)
 }
@@ -174,6 +177,7 @@ fn items(raw: Vec<Bytes>, key: &str) -> Vec<Item> {
 fn bounded(items: impl Iterator<Item = Item>) -> Vec<Item> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<Item> = Vec::new();
+    let mut n_more = 0;
     let fits = |item: &Item| {
         let fits = item.raw.len() <= MAX_DEFINITION;
         if !fits {
@@ -188,8 +192,11 @@ fn bounded(items: impl Iterator<Item = Item>) -> Vec<Item> {
                 places.insert(item.key.clone(), kept.len());
                 kept.push(item);
             }
-            None => {}
+            None => n_more += 1,
         }
+    }
+    if n_more > 0 {
+        tracing::warn!(n_more, "left out definitions: there may be {MAX_ITEMS} of a kind");
     }
     kept
 }

@@ -33,6 +33,13 @@ pub struct Offer<'a> {
     pub names: &'a [&'a str],
 }
 
+impl Offer<'_> {
+    /// Whether it is an upstream whose names are public as they are.
+    fn is_bare(&self) -> bool {
+        self.prefix.is_empty() && !self.upstream.is_empty()
+    }
+}
+
 /// Something an upstream offers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
@@ -86,7 +93,11 @@ impl Names {
             own.dedup_by_key(|(_, name)| *name);
             for (plain, name) in own {
                 let source = Source { upstream: offer.upstream.to_owned(), name: name.to_owned() };
-                names.add(plain, source);
+                let owner = if offer.is_bare() { names.owner(&plain) } else { None };
+                match owner.map(str::to_owned) {
+                    Some(owner) => names.add_apart(plain, source, owner),
+                    None => drop(names.add(plain, source)),
+                }
             }
         }
         names
@@ -134,7 +145,9 @@ impl Names {
         let bare = || {
             let mut having = self.public.values().filter_map(|own| own.get(asked));
             let only = having.next().filter(|_| having.next().is_none())?;
-            self.sources.get(only)
+            let source = self.sources.get(only)?;
+            // What begins like another upstream's names is not meant for this one.
+            self.owner(asked).is_none_or(|owner| owner == source.upstream).then_some(source)
         };
         self.find(asked).or_else(dotted).or_else(bare)
     }
@@ -158,7 +171,22 @@ impl Names {
         &self.dead_aliases
     }
 
-    fn add(&mut self, plain: String, source: Source) {
+    /// The upstream whose public names begin like this one; of several, the one that says most.
+    fn owner(&self, public: &str) -> Option<&str> {
+        let owners = self.prefixes.iter().map(|(prefix, upstream)| (opening(prefix), upstream));
+        let owners = owners.filter(|(opening, _)| public.starts_with(opening));
+        owners.max_by_key(|(opening, _)| opening.len()).map(|(_, upstream)| upstream.as_str())
+    }
+
+    /// Adds what would have a name among an earlier upstream's: it is known by its own upstream's name.
+    fn add_apart(&mut self, plain: String, source: Source, owner: String) {
+        let public = self.add(self::plain(&source.upstream, &source.name), source.clone());
+        let keeper = Source { upstream: owner, name: plain.clone() };
+        self.collisions.push(Collision { name: plain, keeper, other: source, renamed: public });
+    }
+
+    /// Gives something its plain name, or one that nobody has; returns it.
+    fn add(&mut self, plain: String, source: Source) -> String {
         let public = match (plain.len() <= MAX_NAME, self.sources.get(&plain)) {
             (true, None) => plain,
             (_, keeper) => {
@@ -176,7 +204,8 @@ impl Names {
         };
         let own = self.public.entry(source.upstream.clone()).or_default();
         own.insert(source.name.clone(), public.clone());
-        self.sources.insert(public, source);
+        self.sources.insert(public.clone(), source);
+        public
     }
 }
 

@@ -100,7 +100,10 @@ impl<'a> Relay<'a> {
                 Ok(connection) => connection,
                 Err(unavailable) => {
                     trace.unreached();
-                    return self.failed(unavailable.to_string(), request, cx);
+                    return match unavailable.unknown_task() {
+                        Some(unknown) => Err(unknown),
+                        None => self.failed(unavailable.to_string(), request, cx),
+                    };
                 }
             };
             trace.connected(&connection, connecting);
@@ -226,7 +229,10 @@ impl<'a> Relay<'a> {
             }
         };
         if cx.era() == Era::Modern {
-            result = state::wrap(result, request, cx, &upstream.config.name);
+            result = match state::wrap(result, request, cx, &upstream.config.name) {
+                Ok(result) => result,
+                Err(error) => return Ok(Err(error)),
+            };
         }
         let started = match tasking {
             Tasking::Plain => None,

@@ -11,6 +11,7 @@ mod dial;
 mod health;
 mod kept;
 mod known;
+mod learning;
 mod news;
 mod owed;
 mod own;
@@ -28,9 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lyceum_http::client::ClientError;
 use lyceum_http::{Caller, Context};
-use lyceum_wire::Era;
+use lyceum_wire::{Era, RpcError};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -47,7 +47,7 @@ pub use health::{Health, Status};
 use known::KnownEra;
 use news::{News, UPDATED};
 use own::OwnConnections;
-use refusal::{Pace, Refusal};
+use refusal::Pace;
 use retired::Retired;
 pub(crate) use supervise::{Audience, describe, supervise};
 pub(crate) use watched::{Watch, Watched, Who};
@@ -56,6 +56,9 @@ pub(crate) use watched::{Watch, Watched, Who};
 const FINISHING: Duration = Duration::from_millis(20);
 /// How long a call waits for a connection that is being made.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long lists wait for an upstream, from when it was started: about what a process takes that has
+/// to be unpacked first.
+const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// Why an upstream has no connection that has none any more.
 const REMOVED: &str = "it was removed, or its settings changed";
@@ -65,6 +68,7 @@ const REMOVED: &str = "it was removed, or its settings changed";
 pub(crate) struct Upstream {
     pub(crate) config: UpstreamConfig,
     setting: Arc<Setting>,
+    started: Instant,
     link: watch::Sender<Link>,
     listing: ArcSwap<Listing>,
     pub(crate) watched: Arc<Watched>,
@@ -123,6 +127,16 @@ pub(crate) enum Unavailable {
          one is free, or have max_connections of this upstream raised"
     )]
     Full { name: String, limit: usize },
+    #[error("the process of {name} that knew it has ended")]
+    Ended { name: String },
+}
+
+impl Unavailable {
+    /// What to say about a task that nobody knows any more.
+    pub(crate) fn unknown_task(&self) -> Option<RpcError> {
+        let unknown = || RpcError::invalid_params(format!("Unknown task: {self}"));
+        matches!(self, Unavailable::Ended { .. }).then(unknown)
+    }
 }
 
 impl Upstream {
@@ -140,6 +154,7 @@ impl Upstream {
         Upstream {
             config,
             setting,
+            started: Instant::now(),
             link: watch::Sender::new(Link::Connecting),
             listing: ArcSwap::new(listing),
             watched,
@@ -229,35 +244,39 @@ impl Upstream {
 
     /// A connection for a caller's next call, which must be made and learnt from.
     pub(crate) async fn connection(&self, cx: &Context) -> Result<Arc<Connection>, Unavailable> {
-        self.admit()?;
-        self.open(cx).await
+        self.admit(&self.breaker)?;
+        let connection = self.open(cx).await?;
+        self.admit_to(connection)
     }
 
-    /// Like [`connection`](Self::connection), but the one with this number, if it still is.
+    /// Like [`connection`](Self::connection), but the one with this number, if it still is. What one
+    /// process was told, no other one knows, and may mean something else there.
     pub(crate) async fn connection_number(
         &self,
         number: u64,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        self.admit()?;
-        let shared = match &*self.link.borrow() {
-            Link::Up(connection) if connection.number == number => Some(Arc::clone(connection)),
-            _ => None,
+        self.admit(&self.breaker)?;
+        let connection = match self.numbered(number) {
+            Some(connection) => connection,
+            None if matches!(self.config.target, Target::Command(_)) => {
+                return Err(Unavailable::Ended { name: self.config.name.clone() });
+            }
+            None => self.open(cx).await?,
         };
-        match shared.or_else(|| self.own.numbered(number)) {
-            Some(connection) => Ok(connection),
-            None => self.open(cx).await,
-        }
+        self.admit_to(connection)
     }
 
-    fn admit(&self) -> Result<(), Unavailable> {
-        let mut breaker = lock(&self.breaker);
-        if breaker.is_closed() {
-            return Ok(());
-        }
-        breaker
-            .admit(Instant::now())
-            .map_err(|retry| Unavailable::Failing { name: self.config.name.clone(), retry })
+    /// The connection with this number, whatever has become of it.
+    fn numbered(&self, number: u64) -> Option<Arc<Connection>> {
+        let shared = match &*self.link.borrow() {
+            Link::Up(connection) => Some(Arc::clone(connection)),
+            _ => None,
+        };
+        shared
+            .filter(|shared| shared.number == number)
+            .or_else(|| self.own.numbered(number))
+            .or_else(|| self.retired.numbered(number))
     }
 
     /// A connection to look at.
@@ -274,14 +293,16 @@ impl Upstream {
     /// Whether a call may wait for its client on this connection: whoever comes next must find one on
     /// which none does.
     pub(crate) fn may_wait_on(&self, connection: &Connection) -> bool {
-        if self.config.share == Share::PerSession
-            || !connection.is_one_stream()
-            || connection.is_taken()
-        {
+        if !connection.is_one_stream() || connection.is_taken() {
             return true;
         }
         let shared = matches!(&*self.link.borrow(), Link::Up(shared) if shared.is_taken());
-        self.own.n_taken() + usize::from(shared) < self.config.max_connections
+        let n_taken = self.own.n_taken() + usize::from(shared);
+        match self.config.share {
+            Share::Shared => n_taken < self.config.max_connections,
+            // There is no shared one besides; who may have just one connection uses it.
+            Share::PerSession => n_taken + 1 < self.config.max_connections.max(2),
+        }
     }
 
     /// The shared connection; waits while it is being made.
@@ -308,6 +329,18 @@ impl Upstream {
         // Boxed, because it is rare and would make every call larger.
         let settled = Box::pin(tokio::time::timeout(patience, settled));
         settled.await.unwrap_or_else(|_| Err(connecting()))
+    }
+
+    /// Whether it was started so recently that lists wait for it.
+    pub(crate) fn may_arrive(&self) -> bool {
+        self.started.elapsed() < ARRIVAL && matches!(&*self.link.borrow(), Link::Connecting)
+    }
+
+    /// Waits until it was tried, or is not worth waiting for.
+    pub(crate) async fn arrival(&self) {
+        let mut link = self.link.subscribe();
+        let tried = link.wait_for(|link| !matches!(link, Link::Connecting));
+        let _ = tokio::time::timeout_at(self.started + ARRIVAL, tried).await;
     }
 
     /// Why it cannot be reached at the moment, if it cannot.
@@ -344,89 +377,6 @@ impl Upstream {
         }
     }
 
-    /// Something was asked of it in vain; whether it is left alone from now on.
-    fn failed(&self) -> bool {
-        let opens = lock(&self.breaker).failed(Instant::now());
-        if opens {
-            lock(&self.condition).since = health::now();
-        }
-        opens
-    }
-
-    /// A call was not answered as it should be.
-    fn unanswered(&self, error: &ClientError) {
-        if self.failed() {
-            self.note_error(describe(error));
-        }
-    }
-
-    /// A call was answered.
-    fn answered(&self) {
-        if lock(&self.breaker).succeeded() {
-            lock(&self.condition).since = health::now();
-        }
-    }
-
-    /// Learns from how a call ended.
-    pub(crate) fn learn(&self, connection: &Arc<Connection>, ended: Result<(), &ClientError>) {
-        match ended {
-            Ok(()) => self.answered(),
-            Err(
-                error
-                @ (ClientError::Rpc(_) | ClientError::Status(_) | ClientError::Credentials(_)),
-            ) => self.refused(connection, error),
-            Err(
-                error @ (ClientError::Unreachable(_)
-                | ClientError::Unsent(_)
-                | ClientError::Broken(_)
-                | ClientError::Interrupted
-                | ClientError::Closed),
-            ) => {
-                self.own.forget(connection);
-                // What breaks under many calls at once is one failure, not many; and what was never
-                // sent says nothing about how calls fare.
-                let was_sent = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
-                if connection.suspect() && was_sent {
-                    self.unanswered(error);
-                }
-                self.suspected.notify_one();
-            }
-            Err(
-                error @ (ClientError::Silent(_)
-                | ClientError::TooLarge { .. }
-                | ClientError::Protocol(_)),
-            ) => self.unanswered(error),
-            Err(_) => {}
-        }
-    }
-
-    fn refused(&self, connection: &Arc<Connection>, error: &ClientError) {
-        let refusal = Refusal::of(error);
-        if refusal == Some(Refusal::Unwell) {
-            return self.unanswered(error);
-        }
-        // Whoever refuses, is there.
-        self.answered();
-        self.doubt(connection, error);
-        // A session whose tools are forbidden is still a session; one without access is none.
-        if refusal == Some(Refusal::Credentials) {
-            self.own.forget(connection);
-        }
-    }
-
-    /// Has it looked into what an error may mean, if that is worth the effort.
-    fn doubt(&self, connection: &Connection, error: &ClientError) {
-        match Refusal::of(error) {
-            Some(Refusal::Credentials) if lock(&self.renewals).permit() => {
-                self.turned_away.notify_one();
-            }
-            Some(Refusal::Era | Refusal::Forbidden) if connection.doubt() => {
-                self.suspected.notify_one();
-            }
-            _ => {}
-        }
-    }
-
     /// It does not speak what it did: whoever connects finds out anew.
     async fn forget_era(&self) {
         self.known.forget();
@@ -444,6 +394,10 @@ impl Upstream {
             return true;
         }
         let mut link = self.link.subscribe();
+        // It may have been closed because nobody used it, just before the call.
+        if matches!(&*link.borrow(), Link::Idle) {
+            self.wanted.notify_one();
+        }
         let is_other = |link: &Link| match link {
             Link::Up(connection) => !Arc::ptr_eq(connection, broken) || !broken.is_suspect(),
             _ => false,
@@ -456,7 +410,7 @@ impl Upstream {
     /// Tells the connection of a session, if it has one of its own, that its roots changed. On
     /// shared connections the roots are those of whoever calls.
     pub(crate) async fn roots_changed(&self, cx: &Context) {
-        let Some(own) = self.own.of(cx) else { return };
+        let Some(own) = self.own.of(&cx.caller()) else { return };
         if own.era == Era::Modern {
             return;
         }
@@ -473,9 +427,9 @@ impl Upstream {
     }
 
     /// Takes in a notification that came with a call of somebody's, but does not belong to it.
-    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>, cx: &Context) {
+    pub(crate) fn hear(&self, method: &str, params: Option<&[u8]>, caller: &Caller) {
         let is_own = method == UPDATED && self.config.share == Share::PerSession;
-        match self.own.of(cx).filter(|_| is_own) {
+        match self.own.of(caller).filter(|_| is_own) {
             Some(own) => own.updates.hear(method, params),
             None => self.news.hear(method, params),
         }

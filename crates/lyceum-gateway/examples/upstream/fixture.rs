@@ -131,8 +131,11 @@ pub(crate) fn server() -> Server {
             cx.server().resource_updated(&args.text);
             Ok(args.text)
         }))
-        .tool(tool("grow", "Adds a tool.", |cx: Call, _: NoArguments| async move {
-            cx.server().add_tool(tool("grown", "New.", |_: Call, _: NoArguments| async { Ok("") }));
+        .tool(tool("grow", "Adds one of each kind.", |cx: Call, _: NoArguments| async move {
+            let server = cx.server();
+            server.add_tool(tool("grown", "New.", |_: Call, _: NoArguments| async { Ok("") }));
+            server.add_prompt(prompt("grown", "New.", |_: Call, _| async { Ok("") }));
+            server.add_resource(Resource::text("fixture://grown", "grown", "new"));
             Ok("grown")
         }))
         .tool(tool("crash", "Ends the process.", |_: Call, _: NoArguments| async {

@@ -39,8 +39,30 @@ fn a_file_is_read_anew_each_time() {
     assert!(source.resolve(&env).unwrap_err().to_string().contains("cannot read"));
     for text in ["first\n", "second\r\n", "third"] {
         fs::write(&path, text).unwrap();
+        set_mode(&path, 0o600);
         assert_eq!(source.resolve(&env).unwrap().expose(), text.trim_end());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_read_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("key");
+    fs::write(&path, "hunter2").unwrap();
+    set_mode(&path, 0o640);
+    let source = HeaderSource::parse(&format!("file:{}", path.display()));
+    let refused = source.resolve(&env).unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("chmod 600"), "{why}");
+}
+
+/// Who may do what with a file, where there is such a thing.
+fn set_mode(path: &std::path::Path, mode: u32) {
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    #[cfg(not(unix))]
+    let _ = (path, mode);
 }
 
 #[test]
@@ -48,7 +70,8 @@ fn headers_of_the_client_are_not_for_the_operator() {
     check("Mcp-Session-Id", "x", Err("set by the client itself"));
     check("Host", "x", Err("set by the client itself"));
     check("no good", "x", Err("is no header name"));
-    check("x-key", "two\nlines", Err("fits in a header"));
+    check("x-key", "two\nlines", Err("do not fit in a header"));
+    check("x-key", "J\u{f6}rg", Err("do not fit in a header"));
 }
 
 #[test]

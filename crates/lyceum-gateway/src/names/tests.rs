@@ -261,3 +261,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nobody_has_names_among_those_of_an_earlier_upstream() {
+    let offers = [
+        Offer { upstream: "", prefix: "", names: &["files_own"] },
+        Offer { upstream: "files", prefix: "files", names: &["files_list"] },
+        Offer { upstream: "bare", prefix: "", names: &["files_read", "filesystem", "list"] },
+    ];
+    let names = Names::assign(&offers);
+    let added = Names::assign(&[offers[0], offers[2], offers[1]]);
+    assert_eq!(added.public("bare", "files_read"), Some("files_read"), "it was there before");
+    assert_eq!(names.public("", "files_own"), Some("files_own"), "the server itself may");
+    assert_eq!(names.public("bare", "files_read"), Some("bare_files_read"));
+    assert_eq!(names.public("bare", "filesystem"), Some("filesystem"));
+    let [collision] = names.collisions() else { panic!("{:?}", names.collisions()) };
+    let told = [&collision.name, &collision.keeper.upstream, &collision.renamed];
+    assert_eq!(told, ["files_read", "files", "bare_files_read"]);
+    let leads = |asked| names.route(asked).map(|source| source.upstream.as_str());
+    assert_eq!(leads("files_read"), None, "that would be a tool of files");
+    assert_eq!(leads("bare_files_read"), Some("bare"));
+    assert_eq!(leads("bare.files_read"), Some("bare"));
+    assert_eq!(leads("files_list"), Some("files"), "its own name, and its own beginning");
+}

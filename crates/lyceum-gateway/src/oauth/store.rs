@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use lyceum_http::{Purpose, Sealer};
+use lyceum_http::{MAX_TOKEN_BYTES, Purpose, Sealer, refuse_if_shared};
 use serde::{Deserialize, Serialize};
 
 use super::client::Identity;
@@ -20,8 +20,6 @@ use super::exposed;
 use crate::credentials::Secret;
 
 const MAX_FILE: u64 = 16 << 20;
-/// What the sealer opens again.
-const MAX_SEALED: usize = 64 << 10;
 /// A server that names a new issuer each day must not fill the disk.
 const MAX_ENTRIES_PER_UPSTREAM: usize = 8;
 
@@ -139,7 +137,7 @@ impl TokenStore {
             Kept::File { path, sealer } => {
                 let plain = serde_json::to_vec(entry).expect("entries have text keys only");
                 let sealed = sealer.seal(Purpose::Credential, &binding(key), &plain);
-                if sealed.len() > MAX_SEALED {
+                if sealed.len() > MAX_TOKEN_BYTES {
                     return Err(failed(path, io::Error::other("the token is too large")));
                 }
                 change(path, |contents| {
@@ -241,22 +239,6 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
-}
-
-#[cfg(unix)]
-fn refuse_if_shared(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = file.metadata()?.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    let why = format!("others can read it (mode {mode:o}); chmod 600 it");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-}
-
-#[cfg(not(unix))]
-fn refuse_if_shared(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -152,12 +152,12 @@ impl HeldCall {
 
     /// A request of the client's waits for it again.
     pub(crate) fn attach(&self, cx: Context) {
-        self.line.attach(Some(cx));
+        self.line.attach(cx);
     }
 
     /// Lets it run by itself.
     pub(crate) fn detach(&mut self) {
-        self.line.attach(None);
+        self.line.detach();
         self.holding.get_or_insert_with(|| self.connection.hold());
         if let Running::Inline(calling) = &mut self.running {
             let calling = std::mem::replace(calling, Box::pin(std::future::pending()));

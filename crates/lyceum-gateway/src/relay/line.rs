@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
-use lyceum_http::Context;
 use lyceum_http::client::{ClientHandler, ServerNotification, ServerRequest};
-use lyceum_wire::{Era, LogLevel, Object, Revision, RpcError, Writer};
+use lyceum_http::{Caller, Context};
+use lyceum_wire::{LogLevel, Object, Revision, RpcError, Writer};
 use tokio::sync::oneshot;
 
 use super::{asking, tasks};
@@ -21,11 +21,20 @@ const MAX_ASKS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Line {
     upstream: Arc<Upstream>,
-    client: Mutex<Option<Context>>,
+    client: Mutex<Client>,
     /// Where questions go that the client is asked by `input_required`.
     asks: Option<Mutex<Asks>>,
     /// The task the call waits for, as the client knows it.
     task: Option<String>,
+}
+
+/// Whose call it is.
+#[derive(Debug)]
+enum Client {
+    /// A request of the client's waits for it.
+    Here(Context),
+    /// None does at the moment.
+    Gone(Caller),
 }
 
 /// Questions that wait to be put to the client. Most calls ask none, so this makes room for none.
@@ -49,13 +58,13 @@ impl Line {
     /// A line whose client is there until the end; `task` is what it knows the task by that the
     /// call waits for.
     pub(crate) fn direct(cx: Context, upstream: &Arc<Upstream>, task: Option<String>) -> Arc<Line> {
-        let (upstream, client) = (Arc::clone(upstream), Mutex::new(Some(cx)));
+        let (upstream, client) = (Arc::clone(upstream), Mutex::new(Client::Here(cx)));
         Arc::new(Line { upstream, client, asks: None, task })
     }
 
     /// A line that gathers questions.
     pub(crate) fn holding(cx: Context, upstream: &Arc<Upstream>) -> Arc<Line> {
-        let (upstream, client) = (Arc::clone(upstream), Mutex::new(Some(cx)));
+        let (upstream, client) = (Arc::clone(upstream), Mutex::new(Client::Here(cx)));
         Arc::new(Line { upstream, client, asks: Some(Mutex::default()), task: None })
     }
 
@@ -100,9 +109,17 @@ impl Line {
         Ok(())
     }
 
-    /// Another request of the client's waits from now on, or none.
-    pub(crate) fn attach(&self, cx: Option<Context>) {
-        *lock(&self.client) = cx;
+    /// Another request of the client's waits from now on.
+    pub(crate) fn attach(&self, cx: Context) {
+        *lock(&self.client) = Client::Here(cx);
+    }
+
+    /// No request of the client's waits any more.
+    pub(crate) fn detach(&self) {
+        let mut client = lock(&self.client);
+        if let Client::Here(cx) = &*client {
+            *client = Client::Gone(cx.caller());
+        }
     }
 
     /// Puts a question of the upstream's to the client.
@@ -131,7 +148,17 @@ impl Line {
     }
 
     fn client(&self) -> Option<Context> {
-        lock(&self.client).clone()
+        match &*lock(&self.client) {
+            Client::Here(cx) => Some(cx.clone()),
+            Client::Gone(_) => None,
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        match &*lock(&self.client) {
+            Client::Here(cx) => cx.caller(),
+            Client::Gone(caller) => caller.clone(),
+        }
     }
 }
 
@@ -147,20 +174,17 @@ impl ClientHandler for Line {
 
     async fn notification(&self, notification: ServerNotification) {
         let (method, params) = (notification.method.as_str(), notification.params);
-        let Some(client) = self.client() else { return };
-        let params = match method {
-            "notifications/progress" => params.and_then(|raw| progress(&raw, &client)),
-            "notifications/message" => params.filter(|raw| is_wanted(raw, &client)),
+        let told: fn(&Bytes, &Context) -> Option<Bytes> = match method {
+            "notifications/progress" => progress,
+            "notifications/message" => |raw, client| is_wanted(raw, client).then(|| raw.clone()),
             "notifications/elicitation/complete" => {
-                params.filter(|_| client.revision == Revision::V2025_11_25)
+                |raw, client| (client.revision == Revision::V2025_11_25).then(|| raw.clone())
             }
-            _ => {
-                // Some servers tell of changes on the stream of whatever call is under way.
-                self.upstream.hear(method, params.as_deref(), &client);
-                None
-            }
+            // Some servers tell of changes on the stream of whatever call is under way.
+            _ => return self.upstream.hear(method, params.as_deref(), &self.caller()),
         };
-        if let Some(params) = params {
+        let (Some(client), Some(params)) = (self.client(), params) else { return };
+        if let Some(params) = told(&params, &client) {
             client.notify(method, &params).await;
         }
     }
@@ -183,9 +207,7 @@ fn progress(raw: &Bytes, client: &Context) -> Option<Bytes> {
 fn is_wanted(raw: &Bytes, client: &Context) -> bool {
     let level = Object::parse(raw).ok().and_then(|params| params.text("level"));
     let level = level.as_deref().and_then(LogLevel::parse);
-    // A legacy client that never said anything takes what comes.
-    let least = client.log_level.or((client.era() == Era::Legacy).then_some(LogLevel::Debug));
-    matches!((level, least), (Some(level), Some(least)) if level >= least)
+    matches!((level, client.log_level), (Some(level), Some(least)) if level >= least)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lyceum_http::{Context, Purpose};
+use lyceum_http::{Context, MAX_TOKEN_BYTES, Purpose};
 use lyceum_wire::{Member, Object, Request, RpcError};
 use memchr::memmem::Finder;
 
@@ -81,15 +81,28 @@ impl State {
 }
 
 /// A modern upstream's result, with its state inside ours if it has any.
-pub(crate) fn wrap(result: Bytes, request: &Request, cx: &Context, upstream: &str) -> Bytes {
+///
+/// # Errors
+/// When there is so much of it that it would be refused when it comes back.
+pub(crate) fn wrap(
+    result: Bytes,
+    request: &Request,
+    cx: &Context,
+    upstream: &str,
+) -> Result<Bytes, RpcError> {
     // Most results have none, and looking is cheaper than reading. Escapes can spell the name, too.
     if [&REQUEST_STATE, &ESCAPE].iter().all(|text| text.find(&result).is_none()) {
-        return result;
+        return Ok(result);
     }
-    let Some(own) = Object::of_checked(&result).text("requestState") else { return result };
+    let Some(own) = Object::of_checked(&result).text("requestState") else { return Ok(result) };
     let sealed = State::Passed(own).seal(request, cx, upstream);
+    if sealed.len() > MAX_TOKEN_BYTES {
+        return Err(RpcError::internal(format!(
+            "{upstream}: its requestState is too large to be passed on (over 48 KiB)"
+        )));
+    }
     let sealed = serde_json::to_vec(&sealed).expect("a string serializes");
-    with_member(&result, "requestState", &sealed)
+    Ok(with_member(&result, "requestState", &sealed))
 }
 
 /// What state is good for: this caller, this upstream, this method, this name.

@@ -120,6 +120,7 @@ impl Trace {
             name = public_name(request).as_deref(),
             upstream = subject.upstream().config.name,
             own_name = subject.passing().name(),
+            principal = cx.principal.as_ref().map(|principal| principal.as_str()),
             client_revision = cx.revision.as_str(),
             upstream_revision = self.revision,
             legacy_session = cx.session_key.is_some(),

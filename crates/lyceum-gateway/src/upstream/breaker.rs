@@ -17,6 +17,8 @@ pub(crate) struct Breaker {
     /// How often it opened since the last success.
     openings: u32,
     open_until: Option<Instant>,
+    /// One call may try, and nobody knows yet what became of it.
+    is_tried: bool,
 }
 
 impl Breaker {
@@ -27,6 +29,7 @@ impl Breaker {
             Some(until) if now < until => Err(until - now),
             Some(_) => {
                 self.open_until = Some(now + self.pause());
+                self.is_tried = true;
                 Ok(())
             }
             None => Ok(()),
@@ -50,8 +53,11 @@ impl Breaker {
             return false;
         }
         let opens = self.is_closed();
-        self.open_until = Some(now + self.pause());
-        self.openings += 1;
+        // Calls that were under way when it opened say nothing new.
+        if std::mem::take(&mut self.is_tried) || !self.is_open(now) {
+            self.open_until = Some(now + self.pause());
+            self.openings += 1;
+        }
         opens
     }
 
@@ -94,6 +100,13 @@ mod tests {
     fn the_pause_has_an_end() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..200 {
+            breaker.failed(now);
+        }
+        assert_eq!(breaker.admit(now), Err(FIRST), "what fails together is one failure");
+        let mut now = now;
+        for _ in 0..10 {
+            now += LONGEST;
+            assert_eq!(breaker.admit(now), Ok(()));
             breaker.failed(now);
         }
         assert_eq!(breaker.admit(now), Err(LONGEST));

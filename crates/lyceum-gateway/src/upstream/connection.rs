@@ -9,6 +9,7 @@ use lyceum_http::random;
 use lyceum_wire::{Era, LogLevel};
 use tokio::time::Instant;
 
+use super::breaker::Breaker;
 use super::news::News;
 use crate::listing::Offers;
 use crate::process::Handle;
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     child: Option<Handle>,
     /// Resources it said have changed.
     pub(crate) updates: Arc<News>,
+    /// Of a process that is one caller's alone: how its calls fared.
+    pub(super) breaker: Mutex<Breaker>,
 }
 
 /// A call that waits for its client's answer.
@@ -70,6 +73,7 @@ impl Connection {
             level: tokio::sync::Mutex::new(None),
             child,
             updates,
+            breaker: Mutex::default(),
         }
     }
 

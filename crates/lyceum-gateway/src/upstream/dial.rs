@@ -211,7 +211,8 @@ async fn connect(
     };
     let mut client = builder(url, dialling).transport(transport);
     for (name, value) in &credentials::headers(&config.headers, &|name| std::env::var(name).ok())? {
-        client = client.header(name.as_str(), value.to_str().unwrap_or_default());
+        let value = value.to_str().expect("headers are made of ASCII");
+        client = client.header(name.as_str(), value);
     }
     // Without TLS the client's own connections do, and cost each call less.
     client = match authorization {

@@ -13,8 +13,9 @@ use crate::listing::Kind;
 
 /// Changed tasks kept for those who wait for them; whoever missed one looks at its own anyway.
 const MAX_TASKS: usize = 64;
-/// Changed resources kept at once; further ones are not worth more memory.
+/// Changed resources kept at once, and the bytes of their URIs; further ones are not worth more memory.
 const MAX_UPDATED: usize = 4096;
+const MAX_UPDATED_BYTES: usize = 1 << 20;
 
 /// The notification that a resource has changed.
 pub(crate) const UPDATED: &str = "notifications/resources/updated";
@@ -36,6 +37,8 @@ pub(crate) struct State {
     pub(crate) lists: BTreeSet<Kind>,
     /// The upstream's own URIs.
     pub(crate) resources: BTreeSet<String>,
+    /// What the upstream's word for it takes.
+    n_bytes: usize,
 }
 
 impl Default for Tasks {
@@ -59,7 +62,8 @@ impl News {
             state.lists.insert(kind);
         } else if method == UPDATED {
             let uri = params.and_then(|raw| Object::parse(raw).ok()?.text("uri"));
-            let Some(uri) = uri.filter(|_| state.resources.len() < MAX_UPDATED) else { return };
+            let Some(uri) = uri.filter(|uri| state.has_room_for(uri)) else { return };
+            state.n_bytes += uri.len();
             state.resources.insert(uri);
         } else {
             return;
@@ -99,6 +103,14 @@ impl News {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_room_for(&self, uri: &str) -> bool {
+        let fits =
+            self.resources.len() < MAX_UPDATED && self.n_bytes + uri.len() <= MAX_UPDATED_BYTES;
+        fits && !self.resources.contains(uri)
     }
 }
 
@@ -158,5 +170,10 @@ mod tests {
             news.hear("notifications/resources/updated", Some(params.as_bytes()));
         }
         assert_eq!(news.take().resources.len(), MAX_UPDATED);
+        for n in 0..100 {
+            let params = format!(r#"{{"uri":"{n}{}"}}"#, "x".repeat(MAX_UPDATED_BYTES / 8));
+            news.hear("notifications/resources/updated", Some(params.as_bytes()));
+        }
+        assert_eq!(news.take().resources.len(), 7);
     }
 }

@@ -1,5 +1,5 @@
 //! [`OwnConnections`]: connections that belong to one session, or to one principal; and spare ones,
-//! for upstreams whose shared connection is taken by a call that waits for its client.
+//! for when the shared one, or a caller's own, is taken by a call that waits for its client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,11 +26,14 @@ const SPARE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Caller(Caller),
+    /// A caller that finds its own connection taken.
+    SpareOf(Caller, usize),
     /// Whoever finds the shared connection taken.
     Spare(usize),
 }
 
-type Slot = Arc<OnceCell<Arc<Connection>>>;
+/// A connection, or why it could not be made, which whoever waited for it hears.
+type Slot = Arc<OnceCell<Result<Arc<Connection>, Unavailable>>>;
 
 /// The connections of an upstream that are not shared.
 #[derive(Debug)]
@@ -60,46 +63,84 @@ impl OwnConnections {
         upstream: &Upstream,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
-        let opened = self.open(upstream, Owner::Caller(cx.caller()), &introduced(cx)).await;
-        opened.inspect_err(|unavailable| count(upstream, unavailable))
+        let owner = Owner::Caller(cx.caller());
+        let owner = match self.is_taken(&owner) {
+            true => self.free(|number| Owner::SpareOf(cx.caller(), number)),
+            false => owner,
+        };
+        self.open_for_call(upstream, owner, &introduced(cx)).await
     }
 
-    /// A connection on which no call waits.
+    /// A connection on which no call waits, for anybody.
     pub(crate) async fn spare(&self, upstream: &Upstream) -> Result<Arc<Connection>, Unavailable> {
-        let is_free = |number: &usize| {
-            let open = self.lock();
-            let connection = open.slots.get(&Owner::Spare(*number)).and_then(|slot| slot.get());
-            !connection.is_some_and(|connection| connection.is_taken())
-        };
-        let free = (0..self.max).find(is_free).unwrap_or(self.max);
-        let opened = self.open(upstream, Owner::Spare(free), CAPABILITIES).await;
-        opened.inspect_err(|unavailable| count(upstream, unavailable))
+        self.open_for_call(upstream, self.free(Owner::Spare), CAPABILITIES).await
+    }
+
+    /// The first of these that is not taken, be it that there is none yet.
+    fn free(&self, spare: impl Fn(usize) -> Owner) -> Owner {
+        let all = (0..self.max).map(&spare);
+        all.into_iter().find(|owner| !self.is_taken(owner)).unwrap_or_else(|| spare(self.max))
+    }
+
+    /// Whether a call waits for its client on it, so that nobody else's question can be told from its.
+    fn is_taken(&self, owner: &Owner) -> bool {
+        let open = self.lock();
+        let connection = open.slots.get(owner).and_then(opened);
+        connection.is_some_and(|connection| connection.is_taken())
     }
 
     /// On how many of them calls wait.
     pub(super) fn n_taken(&self) -> usize {
         let open = self.lock();
-        open.slots.values().filter(|slot| slot.get().is_some_and(|open| open.is_taken())).count()
+        open.slots.values().filter_map(opened).filter(|open| open.is_taken()).count()
     }
 
-    /// Whoever has no call to make may try as well, so it does not count if that fails.
+    /// Opens a connection because a call needs it, so it counts if that fails.
+    async fn open_for_call(
+        &self,
+        upstream: &Upstream,
+        owner: Owner,
+        capabilities: &[u8],
+    ) -> Result<Arc<Connection>, Unavailable> {
+        let mut was_tried = false;
+        let opened = self.try_open(upstream, owner, capabilities, &mut was_tried).await;
+        // Where whoever lists has no connection either, that is what counts.
+        if was_tried && opened.is_err() && upstream.unreached().is_none() {
+            upstream.failed();
+        }
+        opened
+    }
+
+    /// Whoever has no call to make may try as well, which does not count.
     pub(super) async fn open(
         &self,
         upstream: &Upstream,
         owner: Owner,
         capabilities: &[u8],
     ) -> Result<Arc<Connection>, Unavailable> {
+        self.try_open(upstream, owner, capabilities, &mut false).await
+    }
+
+    /// The connection of an owner; `was_tried` if it was tried to make one just for this.
+    async fn try_open(
+        &self,
+        upstream: &Upstream,
+        owner: Owner,
+        capabilities: &[u8],
+        was_tried: &mut bool,
+    ) -> Result<Arc<Connection>, Unavailable> {
         let slot = self.slot(&owner).ok_or_else(|| Unavailable::Full {
             name: upstream.config.name.clone(),
             limit: self.max,
         })?;
-        let opened = slot.get_or_try_init(|| async {
+        let opening = slot.get_or_init(|| async {
             // Whoever lists is on it already, and waits longer each time.
             if let Some(down @ Unavailable::Down { .. }) = upstream.unreached() {
                 return Err(down);
             }
+            *was_tried = true;
             let updates = match &owner {
-                Owner::Caller(_) => Arc::new(News::default()),
+                Owner::Caller(_) | Owner::SpareOf(..) => Arc::new(News::default()),
                 Owner::Spare(_) => Arc::clone(&upstream.news),
             };
             // Boxed, because it is rare and would make every call larger.
@@ -110,7 +151,7 @@ impl OwnConnections {
                 upstream.down(reason, Instant::now())
             })
         });
-        let connection = opened.await.cloned().inspect_err(|_| {
+        let connection = opening.await.clone().inspect_err(|_| {
             let open = &mut self.lock().slots;
             if open.get(&owner).is_some_and(|other| Arc::ptr_eq(other, &slot)) {
                 open.remove(&owner);
@@ -134,7 +175,7 @@ impl OwnConnections {
         }
         if open.len() >= self.max {
             // Whoever used theirs least recently gives way, unless everybody is busy.
-            let idle = |owner: &Owner, slot: &Slot| Some(self.idle(owner, slot.get()?));
+            let idle = |owner: &Owner, slot: &Slot| Some(self.idle(owner, opened(slot)?));
             let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(owner, slot)?, owner)));
             let (idle, oldest) = oldest.max_by_key(|(idle, _)| *idle)?;
             if idle.is_zero() {
@@ -157,24 +198,28 @@ impl OwnConnections {
     }
 
     /// The caller's own connection, if it has one.
-    pub(crate) fn of(&self, cx: &Context) -> Option<Arc<Connection>> {
-        self.lock().slots.get(&Owner::Caller(cx.caller()))?.get().cloned()
+    pub(crate) fn of(&self, caller: &Caller) -> Option<Arc<Connection>> {
+        opened(self.lock().slots.get(&Owner::Caller(caller.clone()))?).cloned()
     }
 
     /// Whether it is still somebody's.
     pub(super) fn has(&self, connection: &Arc<Connection>) -> bool {
-        let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, connection));
+        let is_it = |slot: &Slot| opened(slot).is_some_and(|open| Arc::ptr_eq(open, connection));
         self.lock().slots.values().any(is_it)
     }
 
     /// Whether calls are under way on any of them.
     pub(super) fn are_busy(&self) -> bool {
-        self.lock().slots.values().any(|slot| slot.get().is_some_and(|open| open.is_busy()))
+        self.lock().slots.values().filter_map(opened).any(|open| open.is_busy())
     }
 
     /// A caller is gone for good, and so is what it had.
     pub(crate) fn end(&self, caller: &Caller) {
-        if let Some(slot) = self.lock().slots.remove(&Owner::Caller(caller.clone())) {
+        let is_theirs = |owner: &Owner, _: &mut Slot| match owner {
+            Owner::Caller(owner) | Owner::SpareOf(owner, _) => owner == caller,
+            Owner::Spare(_) => false,
+        };
+        for (_, slot) in self.lock().slots.extract_if(is_theirs) {
             close(&slot);
         }
     }
@@ -182,13 +227,13 @@ impl OwnConnections {
     /// The connection with this number.
     pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Connection>> {
         let open = self.lock();
-        let mut connections = open.slots.values().filter_map(|slot| slot.get());
+        let mut connections = open.slots.values().filter_map(opened);
         connections.find(|connection| connection.number == number).cloned()
     }
 
     /// Forgets a connection that is broken.
     pub(crate) fn forget(&self, broken: &Arc<Connection>) {
-        let is_it = |slot: &Slot| slot.get().is_some_and(|open| Arc::ptr_eq(open, broken));
+        let is_it = |slot: &Slot| opened(slot).is_some_and(|open| Arc::ptr_eq(open, broken));
         self.lock().slots.retain(|_, slot| !is_it(slot));
     }
 
@@ -196,7 +241,7 @@ impl OwnConnections {
     pub(crate) async fn sweep(&self, config: &UpstreamConfig, at_once: bool) {
         let mut over = Vec::new();
         self.lock().slots.retain(|owner, slot| {
-            let Some(connection) = slot.get() else { return !at_once && !is_abandoned(slot) };
+            let Some(connection) = opened(slot) else { return !at_once && !is_abandoned(slot) };
             let is_over = at_once
                 || self.idle(owner, connection) >= owner.patience(config)
                 || is_old(connection, config);
@@ -228,7 +273,7 @@ impl Owner {
     fn patience(&self, config: &UpstreamConfig) -> Duration {
         config.idle_timeout.unwrap_or(match self {
             Owner::Caller(_) => OWN,
-            Owner::Spare(_) => SPARE,
+            Owner::SpareOf(..) | Owner::Spare(_) => SPARE,
         })
     }
 }
@@ -243,12 +288,9 @@ pub(super) fn introduced(cx: &Context) -> Bytes {
     }
 }
 
-/// Counts a connection that was tried to make for a call, in vain.
-fn count(upstream: &Upstream, unavailable: &Unavailable) {
-    // Whoever lists is not down, so the attempt was this one.
-    if matches!(unavailable, Unavailable::Down { .. }) && upstream.unreached().is_none() {
-        upstream.failed();
-    }
+/// The connection in a slot, once it is there.
+fn opened(slot: &Slot) -> Option<&Arc<Connection>> {
+    slot.get()?.as_ref().ok()
 }
 
 /// Whether a connection has had its time, and its calls theirs to end.
@@ -264,7 +306,7 @@ fn is_abandoned(slot: &Slot) -> bool {
 
 /// Closes a connection in the background.
 fn close(slot: &Slot) {
-    if let Some(connection) = slot.get().cloned() {
+    if let Some(connection) = opened(slot).cloned() {
         tokio::spawn(async move { connection.close().await });
     }
 }
@@ -313,6 +355,22 @@ mod tests {
         assert_eq!(upstream.own.lock().slots.len(), 1);
         second.await.unwrap().unwrap_err();
         assert_eq!(upstream.own.lock().slots.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_a_connection_that_fails_hears_of_it_at_once() {
+        let (upstream, _listener) = silent().await;
+        let start = Instant::now();
+        let mut waiting = Vec::new();
+        for _ in 0..8 {
+            waiting.push(opening(&upstream).await);
+        }
+        for opening in waiting {
+            opening.await.unwrap().unwrap_err();
+        }
+        let alone = start.elapsed();
+        opening(&upstream).await.await.unwrap().unwrap_err();
+        assert_eq!(start.elapsed(), 2 * alone, "one attempt for all of them, then another one");
     }
 
     #[tokio::test]

@@ -23,6 +23,13 @@ impl Retired {
         retired.push((connection, Instant::now() + patience));
     }
 
+    /// The connection with this number.
+    pub(super) fn numbered(&self, number: u64) -> Option<Arc<Connection>> {
+        let retired = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = retired.iter().map(|(connection, _)| connection);
+        connections.find(|connection| connection.number == number).cloned()
+    }
+
     /// Whether calls are under way on any of them.
     pub(super) fn are_busy(&self) -> bool {
         let retired = self.0.lock().unwrap_or_else(PoisonError::into_inner);

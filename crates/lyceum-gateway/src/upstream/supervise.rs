@@ -28,6 +28,11 @@ pub(super) const GATHER: Duration = Duration::from_millis(100);
 pub(super) const GOOD: Duration = Duration::from_secs(5);
 /// How long an upstream that looks broken may take to show that it is not.
 const PROBE: Duration = Duration::from_secs(5);
+/// How long one list may take before the upstream can be used without it. It is asked for again then,
+/// with more patience.
+const FIRST_LIST: Duration = Duration::from_secs(5);
+/// How often everything is listed again, because many a server does not tell what changes.
+const RELIST: Duration = Duration::from_secs(5 * 60);
 
 /// How often it may meanwhile be found that a kept connection was broken.
 const STALE: usize = 2;
@@ -38,7 +43,7 @@ enum Ended {
     /// It is a process nobody uses that has had its time.
     Outlived,
     /// Another one is there in its place; it is good for the calls it has.
-    Replaced(Connection),
+    Replaced(Box<Connection>),
     /// The upstream does not take our credentials; it is good for the calls it has.
     TurnedAway,
     Lost(String),
@@ -62,7 +67,19 @@ pub(crate) trait Audience: Send + Sync {
 
 /// Runs until it is dropped.
 pub(crate) async fn supervise(upstream: Arc<Upstream>, audience: Arc<dyn Audience>) {
-    tokio::join!(connect(&upstream, &*audience), keep_all(&upstream, &audience));
+    tokio::join!(
+        connect(&upstream, &*audience),
+        keep_all(&upstream, &audience),
+        sweep_all(&upstream)
+    );
+}
+
+/// Closes what is idle or old, whatever else is going on.
+async fn sweep_all(upstream: &Upstream) {
+    loop {
+        sleep(TICK).await;
+        upstream.sweep().await;
+    }
 }
 
 /// Keeps a connection that lists, and that everybody shares if they do.
@@ -104,7 +121,7 @@ async fn connect(upstream: &Arc<Upstream>, audience: &dyn Audience) {
                     }
                     Ended::Replaced(other) => {
                         before.replaced = Some(connection);
-                        successor = Some(other);
+                        successor = Some(*other);
                         continue;
                     }
                     Ended::TurnedAway => {
@@ -114,7 +131,7 @@ async fn connect(upstream: &Arc<Upstream>, audience: &dyn Audience) {
                     Ended::Idle => {
                         upstream.set_link(Link::Idle);
                         connection.close().await;
-                        sweeping(upstream, wanted(upstream)).await;
+                        wanted(upstream).await;
                         upstream.set_link(Link::Connecting);
                         continue;
                     }
@@ -129,13 +146,10 @@ async fn connect(upstream: &Arc<Upstream>, audience: &dyn Audience) {
         let wait = backoff.next(chance);
         tracing::warn!(upstream = upstream.config.name, reason, retry = ?wait, "upstream is down");
         upstream.set_link(Link::Down { reason, until: Instant::now() + wait });
-        let waited = async {
-            tokio::select! {
-                () = sleep(wait) => {}
-                () = upstream.logged_in() => {}
-            }
-        };
-        sweeping(upstream, waited).await;
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = upstream.logged_in() => {}
+        }
         upstream.set_link(Link::Connecting);
     }
 }
@@ -148,14 +162,6 @@ async fn wanted(upstream: &Upstream) {
             () = upstream.wanted.notified() => return,
             _ = changes.changed() => {}
         }
-    }
-}
-
-/// Waits for `done`. Connections of sessions grow old meanwhile, too.
-async fn sweeping(upstream: &Upstream, done: impl Future<Output = ()>) {
-    let mut done = std::pin::pin!(done);
-    while timeout(TICK, done.as_mut()).await.is_err() {
-        upstream.sweep().await;
     }
 }
 
@@ -176,8 +182,8 @@ async fn attend(
         watching.renew().await;
     }
     let everything = BTreeSet::from(Kind::ALL);
-    let mut lists = Lists { upstream, connection, audience, owed: Owed::new() };
-    lists.fetch(&everything).await;
+    let mut lists = Lists::new(upstream, connection, audience);
+    lists.fetch(&everything, FIRST_LIST).await;
     upstream.set_link(Link::Up(Arc::clone(connection)));
     if let Some(replaced) = before.replaced {
         upstream.retire(replaced);
@@ -191,6 +197,7 @@ async fn attend(
     watching.renew().await;
     let (mut n_renewed, mut n_missed, mut reopenings) = (0, 0, Reopenings::default());
     let is_shared = upstream.config.share == Share::Shared;
+    let patience = upstream.config.call_timeout;
     let mut succession = Succession::default();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -209,13 +216,13 @@ async fn attend(
                 for uri in news.resources.iter().filter(|_| is_shared) {
                     audience.resource_updated(upstream, uri, None);
                 }
-                lists.fetch(&news.lists).await;
+                lists.fetch(&news.lists, patience).await;
             }
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;
                 connection.renew_level().await;
                 watching.start_anew().await;
-                lists.fetch(&everything).await;
+                lists.fetch(&everything, patience).await;
             }
             n = connection.peer.missed(n_missed) => {
                 n_missed = n;
@@ -237,11 +244,11 @@ async fn attend(
                 }
             }
             () = upstream.turned_away.notified() => return Ended::TurnedAway,
-            other = succession.successor(upstream) => return Ended::Replaced(other),
+            other = succession.successor(upstream) => return Ended::Replaced(Box::new(other)),
             _ = tick.tick() => {
                 watching.renew_if_due().await;
-                lists.fetch_owed().await;
-                upstream.sweep().await;
+                let due = lists.due();
+                lists.fetch(&due, patience).await;
                 if let Some(ended) = over(upstream, connection, &mut succession) {
                     return ended;
                 }
@@ -324,29 +331,42 @@ struct Lists<'a> {
     connection: &'a Connection,
     audience: &'a dyn Audience,
     owed: Owed,
+    /// When everything was last listed, or tried to.
+    listed: Instant,
 }
 
-impl Lists<'_> {
-    /// Lists again what could not be listed, if it is time.
-    async fn fetch_owed(&mut self) {
-        let due = self.owed.take_due();
-        if !due.is_empty() {
-            self.fetch(&due).await;
-        }
+impl<'a> Lists<'a> {
+    fn new(
+        upstream: &'a Upstream,
+        connection: &'a Connection,
+        audience: &'a dyn Audience,
+    ) -> Lists<'a> {
+        Lists { upstream, connection, audience, owed: Owed::new(), listed: Instant::now() }
     }
 
-    /// Lists `kinds` again. What cannot be listed stays as it was.
-    async fn fetch(&mut self, kinds: &BTreeSet<Kind>) {
+    /// What it is time to list again: what could not be listed, or everything now and then.
+    fn due(&mut self) -> BTreeSet<Kind> {
+        if self.listed.elapsed() < RELIST {
+            return self.owed.take_due();
+        }
+        self.listed = Instant::now();
+        BTreeSet::from(Kind::ALL)
+    }
+
+    /// Lists `kinds` again, each within `patience`. What cannot be listed stays as it was.
+    async fn fetch(&mut self, kinds: &BTreeSet<Kind>, patience: Duration) {
         if kinds.is_empty() {
             return;
         }
         let Lists { upstream, connection, .. } = *self;
         let mut owed = BTreeSet::new();
-        let before = upstream.listing();
-        let mut listing = (*before).clone();
-        listing.tasks = connection.offers.tasks.then_some(connection.era);
         for kind in kinds {
-            if let Err(error) = listing.fetch(*kind, &connection.peer, connection.offers).await {
+            let before = upstream.listing();
+            let mut listing = (*before).clone();
+            listing.tasks = connection.offers.tasks.then_some(connection.era);
+            let fetching = listing.fetch(*kind, &connection.peer, connection.offers);
+            let fetched = timeout(patience, fetching).await;
+            if let Err(error) = fetched.unwrap_or(Err(ClientError::Silent(patience))) {
                 if !is_final(&error) {
                     owed.insert(*kind);
                 }
@@ -355,10 +375,10 @@ impl Lists<'_> {
                 tracing::warn!(upstream = upstream.config.name, error);
                 upstream.note_error(error);
             }
-        }
-        if listing != *before {
-            upstream.listing.store(Arc::new(listing));
-            self.audience.listing_changed();
+            if listing != *before {
+                upstream.listing.store(Arc::new(listing));
+                self.audience.listing_changed();
+            }
         }
         let [chance] = random();
         self.owed.add(owed, chance);

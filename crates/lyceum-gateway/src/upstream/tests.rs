@@ -88,3 +88,18 @@ async fn who_begins_to_watch_what_was_replaced_hears_from_what_is_in_its_place()
         drop(watch);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn lists_wait_for_an_upstream_that_is_new_and_was_not_tried() {
+    let config = UpstreamConfig::new("up", Target::Http("http://127.0.0.1:9/mcp".to_owned()));
+    let new = || Upstream::new(config.clone(), setting(), None);
+    let (untried, tried, start) = (new(), new(), Instant::now());
+    tried.set_link(Link::Down { reason: "gone".to_owned(), until: start });
+    assert_eq!([untried.may_arrive(), tried.may_arrive()], [true, false]);
+    tried.arrival().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    untried.arrival().await;
+    assert_eq!((start.elapsed().as_secs(), untried.may_arrive()), (5, false));
+    untried.arrival().await;
+    assert_eq!(start.elapsed().as_secs(), 5, "once is enough");
+}

@@ -167,9 +167,13 @@ impl<'a> Watching<'a> {
             let gone: Vec<String> = before.difference(&self.uris).cloned().collect();
             self.ask_for(come).await;
             for uri in gone {
-                // What is told nevertheless is told to nobody.
-                if !self.owed.remove(&uri) && !again.contains(&uri) {
-                    let _ = self.ask("resources/unsubscribe", &uri).await;
+                if self.owed.remove(&uri) || again.contains(&uri) {
+                    continue;
+                }
+                // What is told nevertheless is told to nobody, so whoever does not answer is left alone.
+                let asked = self.ask("resources/unsubscribe", &uri).await;
+                if asked.is_err_and(|error| error.rpc().is_none()) {
+                    break;
                 }
             }
         }

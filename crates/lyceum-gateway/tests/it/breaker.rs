@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lyceum_gateway::{Status, Target, UpstreamConfig};
+use lyceum_gateway::{Share, Status, Target, UpstreamConfig};
 use lyceum_http::client::{CallOptions, Peer};
 use lyceum_testkit::Server as Running;
 use lyceum_wire::{Message, Revision, RevisionSet, RpcError, encode};
@@ -230,4 +230,30 @@ async fn calls_that_break_together_are_one_failure() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("it is not started again: {:?}", house.gateway.health());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_hangs_is_left_alone_by_its_own_session_only() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let call_timeout = Duration::from_millis(300);
+    let config = UpstreamConfig { share: Share::PerSession, call_timeout, ..config };
+    let house = House::with(vec![config], None).await;
+    let (hangs, _) = house.client(Revision::V2025_06_18).await;
+    let (works, _) = house.client(Revision::V2025_06_18).await;
+    for _ in 0..3 {
+        let ended = call(&hangs, json!({"name": "up_wait"})).await;
+        assert_eq!(ended["isError"], true, "{ended}");
+    }
+    let echo = json!({"name": "up_echo", "arguments": {"text": "a"}});
+    let refused = call(&hangs, echo.clone()).await;
+    let told = refused["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(told.contains("failed several calls in a row"), "{refused}");
+    assert_eq!(call(&works, echo.clone()).await["content"][0]["text"], "a");
+    assert_eq!(status(&house), Status::Up);
+    let start = tokio::time::Instant::now();
+    while call(&hangs, echo.clone()).await["content"][0]["text"] != "a" {
+        assert!(start.elapsed() < Duration::from_secs(20), "it is tried again after a while");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    house.gateway.close().await;
 }

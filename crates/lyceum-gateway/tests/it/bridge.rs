@@ -240,31 +240,43 @@ async fn unknown_members_and_odd_numbers_survive_the_way_there_and_back() {
     }
 }
 
+/// Upstreams that say everything on one stream, which does not tell whose a question is.
+const ONE_STREAM: [(Way, Share); 4] = [
+    (Way::HttpSse, Share::Shared),
+    (Way::Stdio, Share::Shared),
+    (Way::HttpSse, Share::PerSession),
+    (Way::Stdio, Share::PerSession),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_for_its_client_is_in_nobodys_way() {
-    for way in [Way::HttpSse, Way::Stdio] {
-        let house = House::new(way, RevisionSet::LEGACY).await;
+    for (way, share) in ONE_STREAM {
+        let (config, upstream) = fixture_upstream(way, RevisionSet::LEGACY).await;
+        let house = House::with(vec![UpstreamConfig { share, ..config }], upstream).await;
         let peers = [modern(&house).await, modern(&house).await];
         let mut states = Vec::new();
         for peer in &peers {
             let asked = call(peer, json!({"name": "up_ask"})).await.unwrap();
-            assert_eq!(asked["resultType"], "input_required", "{way:?}: {asked}");
+            assert_eq!(asked["resultType"], "input_required", "{way:?} {share:?}: {asked}");
             states.push(asked["requestState"].clone());
         }
         for (peer, (state, name)) in peers.iter().zip(states.iter().zip(["Ada", "Bo"])) {
             let answers = json!({"elicitation-1": answer(name)});
             let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
             let ended = call(peer, retry).await.unwrap();
-            assert_eq!(ended["content"][0]["text"], format!("Hello, {name}!"), "{way:?}");
+            assert_eq!(ended["content"][0]["text"], format!("Hello, {name}!"), "{way:?} {share:?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_wait_for_their_clients_leave_a_connection_for_others() {
-    for way in [Way::HttpSse, Way::Stdio] {
+    for (way, share) in ONE_STREAM {
         let (config, _running) = fixture_upstream(way, RevisionSet::LEGACY).await;
-        let house = House::with(vec![UpstreamConfig { max_connections: 2, ..config }], None).await;
+        // Besides the one that all share, if they do.
+        let max_connections = if share == Share::Shared { 2 } else { 3 };
+        let config = UpstreamConfig { share, max_connections, ..config };
+        let house = House::with(vec![config], None).await;
         let peer = modern(&house).await;
         let ask = async || call(&peer, json!({"name": "up_ask"})).await;
         let mut states = Vec::new();
@@ -273,18 +285,18 @@ async fn calls_that_wait_for_their_clients_leave_a_connection_for_others() {
         }
         for _ in 0..3 {
             let refused = ask().await.unwrap_err().to_string();
-            assert!(refused.contains("as many calls of up wait"), "{way:?}: {refused}");
+            assert!(refused.contains("as many calls of up wait"), "{way:?} {share:?}: {refused}");
             let echo = json!({"name": "up_echo", "arguments": {"text": "x"}});
             let ended = call(&peer, echo).await.unwrap();
-            assert_eq!(ended["content"][0]["text"], "x", "{way:?}: {ended}");
+            assert_eq!(ended["content"][0]["text"], "x", "{way:?} {share:?}: {ended}");
         }
         for state in states {
             let answers = json!({"elicitation-1": answer("Ada")});
             let retry = json!({"name": "up_ask", "requestState": state, "inputResponses": answers});
             let ended = call(&peer, retry).await.unwrap();
-            assert_eq!(ended["content"][0]["text"], "Hello, Ada!", "{way:?}: {ended}");
+            assert_eq!(ended["content"][0]["text"], "Hello, Ada!", "{way:?} {share:?}: {ended}");
             let asked = ask().await.unwrap();
-            assert_eq!(asked["resultType"], "input_required", "{way:?}: {asked}");
+            assert_eq!(asked["resultType"], "input_required", "{way:?} {share:?}: {asked}");
         }
     }
 }
@@ -417,4 +429,29 @@ async fn a_question_that_could_be_anybodys_is_nobodys() {
         assert!(!waiting.is_finished(), "{way:?}: {:?}", waiting.await);
         waiting.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_told_on_the_stream_of_a_call_that_waits_are_heard() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/call" => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let ask =
+                json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+            let ask =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": ask});
+            let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+            Reply::Endless(format!("{head}data: {ask}\n\n"), format!("data: {changed}\n\n").into())
+        }
+        method => crate::mirror::plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let asked = call(&peer, json!({"name": "up_mirror"})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    // What was told before nobody waited any more has been looked into by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = upstream.n_seen("tools/list");
+    crate::house::until("nobody listens", || upstream.n_seen("tools/list") > before).await;
 }

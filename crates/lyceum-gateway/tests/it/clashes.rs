@@ -280,3 +280,34 @@ async fn an_upstream_is_known_by_its_prefix_where_it_is_another_than_its_name() 
         assert_eq!(house.gateway.why(name).map(|why| why.form), Some(form), "{name}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_lists_what_begins_with_an_earlier_upstreams_prefix() {
+    let files = Lists { tools: &["list"], ..Lists::default() };
+    let (_files, files) = upstream("files", files).await;
+    let bare = Lists {
+        tools: &["files_read"],
+        prompts: &["files_ask"],
+        resources: &["files+x://1", "x://2"],
+        templates: &["files+x://{id}"],
+    };
+    let (_bare, bare) = upstream("bare", bare).await;
+    let files = UpstreamConfig { prefix: None, ..files };
+    let house = house(vec![files, bare], own_server()).await;
+    let collisions = house.gateway.health().remove(1).1.collisions;
+    for told in [
+        "files_read is taken by files, shown as bare_files_read",
+        "prompt files_ask is taken by files, shown as bare_files_ask",
+        "resource files+x://1 is taken by files, not shown",
+        "template files+x://{id} is taken by files, not shown",
+    ] {
+        assert!(collisions.iter().any(|text| text == told), "{told}: {collisions:?}");
+    }
+    let peer = modern(&house).await;
+    let names: Vec<_> = peer.list_tools().await.unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["files_list", "bare_files_read"]);
+    let refused = peer.call("tools/call", r#"{"name":"files_read"}"#).await.unwrap_err();
+    assert!(refused.to_string().contains("Unknown tool"), "{refused}");
+    let resources = peer.call("resources/list", b"").await.unwrap();
+    assert!(!String::from_utf8_lossy(&resources).contains("files+x"), "{resources:?}");
+}

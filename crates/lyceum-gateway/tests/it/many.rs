@@ -82,10 +82,11 @@ async fn run(address: SocketAddr, number: usize) -> (usize, usize) {
     (n_calls, n_busiest)
 }
 
-/// Clients of every revision that each subscribe to another resource of every upstream.
+/// Two clients of every revision that each subscribe to another resource of every upstream.
 fn subscribers(address: SocketAddr, is_over: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
     let all = UPSTREAMS.iter().flat_map(|(upstream, ..)| {
-        REVISIONS.iter().enumerate().map(move |(number, revision)| (*upstream, number, *revision))
+        let clients = REVISIONS.iter().chain(&REVISIONS).enumerate();
+        clients.map(move |(number, revision)| (*upstream, number, *revision))
     });
     all.map(|(upstream, number, revision)| {
         tokio::spawn(follow(address, upstream, number, revision, Arc::clone(is_over)))

@@ -151,7 +151,10 @@ async fn changes(peer: &Peer, client: &Client1, cell: &str) {
             None
         }
         Era::Modern => {
-            let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["up+fixture://watched"]});
+            let filter = json!({
+                "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+                "resourceSubscriptions": ["up+fixture://watched"],
+            });
             let mut listening = peer.listen(filter.to_string()).await.unwrap();
             let client = client.clone();
             Some(tokio::spawn(async move {
@@ -176,9 +179,14 @@ async fn changes(peer: &Peer, client: &Client1, cell: &str) {
     let (_, updated) = updated.unwrap_or_else(|| panic!("{cell}: no update was heard"));
     assert_eq!(updated["uri"], "up+fixture://watched", "{cell}");
     text(peer, "up_grow", json!({})).await.unwrap();
-    client.hears("notifications/tools/list_changed").await;
-    let tools = peer.list_tools().await.unwrap();
-    assert!(tools.iter().any(|tool| tool.name == "up_grown"), "{cell}: {tools:?}");
+    for (kind, grown) in
+        [("tools", "up_grown"), ("prompts", "up_grown"), ("resources", "up+fixture://grown")]
+    {
+        client.hears(&format!("notifications/{kind}/list_changed")).await;
+        let listed = peer.call(&format!("{kind}/list"), b"").await.unwrap();
+        let listed = String::from_utf8(listed.to_vec()).unwrap();
+        assert!(listed.contains(&format!("\"{grown}\"")), "{cell}: {listed}");
+    }
     drop(listening);
 }
 

@@ -1,5 +1,6 @@
 //! What failed once is tried again: lists, subscriptions, credentials; and nobody is cut off on the way.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +22,13 @@ use crate::mirror::{Mirror, Reply, plain};
 const PATIENCE: Duration = Duration::from_secs(30);
 const FORBIDDEN: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
 const UNAUTHORIZED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+
+/// A file for its owner only, which is there whole or not at all.
+fn write_secret(path: &Path, text: &str) {
+    let draft = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+    std::fs::write(draft.path(), text).unwrap();
+    draft.persist(path).unwrap();
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_was_refused_is_asked_for_again_unless_there_is_none() {
@@ -76,7 +84,7 @@ async fn a_subscription_that_was_refused_is_asked_for_again_and_holds_up_no_othe
 async fn whoever_is_turned_away_comes_back_with_what_the_file_says_now() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
-    std::fs::write(&path, "one").unwrap();
+    write_secret(&path, "one");
     let is_other = Arc::new(AtomicBool::new(false));
     let locked = Arc::clone(&is_other);
     let upstream = Mirror::answering(move |request| match request.method.as_str() {
@@ -93,7 +101,7 @@ async fn whoever_is_turned_away_comes_back_with_what_the_file_says_now() {
     let house = House::with(vec![UpstreamConfig { headers, ..upstream.config("up") }], None).await;
     let peer = modern(&house).await;
     assert!(!outcome(&peer, "up_mirror").await.0);
-    std::fs::write(&path, "two").unwrap();
+    write_secret(&path, "two");
     is_other.store(true, Ordering::SeqCst);
     let start = Instant::now();
     while outcome(&peer, "up_mirror").await.0 {
@@ -135,7 +143,7 @@ async fn a_secret_that_appears_later_is_found() {
     let config = UpstreamConfig { oauth: Some(oauth), ..upstream.config("up") };
     let house = House::unsettled(vec![config]).await;
     status(&house, "up", Status::Down).await;
-    std::fs::write(&path, "hush").unwrap();
+    write_secret(&path, "hush");
     status(&house, "up", Status::Up).await;
 }
 
@@ -264,4 +272,60 @@ async fn an_upstream_that_refuses_a_call_and_is_busy_then_is_not_given_up() {
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(upstream.n_seen("initialize"), 1);
     assert_eq!(house.gateway.health()[0].1.status, Status::Up);
+}
+
+/// Makes time pass for whoever waits, and lets whoever is late catch up.
+async fn minutes_later(n_minutes: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60 * n_minutes)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn what_an_upstream_does_not_tell_is_found_out_now_and_then() {
+    let name = Arc::new(std::sync::Mutex::new("old"));
+    let named = Arc::clone(&name);
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "tools/list" => {
+            let name = *named.lock().unwrap();
+            let tool = json!({"name": name, "inputSchema": {"type": "object"}});
+            Reply::Result(json!({"tools": [tool]}).to_string())
+        }
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let peer = modern(&house).await;
+    let shown = async || peer.list_tools().await.unwrap().remove(0).name;
+    assert_eq!(shown().await, "up_old");
+    *name.lock().unwrap() = "new";
+    minutes_later(4).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shown().await, "up_old", "not all the time");
+    minutes_later(2).await;
+    let start = Instant::now();
+    while shown().await != "up_new" {
+        assert!(start.elapsed() < PATIENCE, "{} lists", upstream.n_seen("tools/list"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_hangs_holds_up_no_other_for_long() {
+    let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "initialize" => Reply::Result(
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"m","version":"1"}}"#
+                .to_owned(),
+        ),
+        "prompts/list" => Reply::Slow("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"),
+        "ping" => Reply::Result("{}".to_owned()),
+        method => plain(method),
+    })
+    .await;
+    let start = Instant::now();
+    let house = House::with(vec![upstream.config("up")], None).await;
+    status(&house, "up", Status::Up).await;
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(!outcome(&modern(&house).await, "up_mirror").await.0);
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lyceum_gateway::glob::{Filter, Rule};
+use lyceum_gateway::lock::Lock;
 use lyceum_gateway::{Gateway, Reserved, Status, Target, UpstreamConfig};
 use lyceum_http::client::{CallOptions, Peer};
 use lyceum_server::{Call, NoArguments, Server, tool};
-use lyceum_wire::{Object, RevisionSet, encode};
+use lyceum_wire::{Object, Revision, RevisionSet, encode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -219,4 +220,46 @@ async fn whoever_calls_an_upstream_that_was_never_reached_is_told_so_at_once() {
         assert!(expected.iter().any(|expected| told.contains(expected)), "{uri}: {told}");
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_upstream_adds_while_it_runs_is_held_back_by_a_lock() {
+    for served in [RevisionSet::LEGACY, RevisionSet::MODERN] {
+        let house = House::new(Way::Http, served).await;
+        let mut lock = Lock::default();
+        for (upstream, definitions) in house.gateway.definitions() {
+            lock.approve_all(&upstream, definitions);
+        }
+        house.gateway.set_lock(Some(lock));
+        let (peer, client) = house.client(Revision::V2025_11_25).await;
+        text(&peer, "up_grow", json!({})).await.unwrap();
+        // Prompts are not judged, and come after tools.
+        client.hears("notifications/prompts/list_changed").await;
+        assert_eq!(house.gateway.health()[0].1.quarantined, ["grown"]);
+        let tools = peer.list_tools().await.unwrap();
+        assert!(!tools.iter().any(|tool| tool.name == "up_grown"), "{tools:?}");
+        let refused = text(&peer, "up_grown", json!({})).await.unwrap_err().to_string();
+        assert!(refused.contains("Unknown tool"), "{refused}");
+        let heard = client.heard.lock().unwrap();
+        assert!(!heard.iter().any(|(method, _)| method == "notifications/tools/list_changed"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_without_a_schema_is_shown_with_one_and_one_without_a_name_costs_no_other() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "tools/list" => Reply::Result(
+            r#"{"tools":[{"name":"bare"},{"description":"x"},{"name":"full","inputSchema":{"type":"object","x":1.0}}]}"#
+                .to_owned(),
+        ),
+        method => plain(method),
+    })
+    .await;
+    let house = House::with(vec![upstream.config("up")], None).await;
+    let tools = modern(&house).await.list_tools().await.unwrap();
+    let shown: Vec<_> =
+        tools.iter().map(|tool| (&*tool.name, tool.input_schema().unwrap())).collect();
+    let expected =
+        [("up_bare", r#"{"type":"object"}"#), ("up_full", r#"{"type":"object","x":1.0}"#)];
+    assert_eq!(shown, expected.map(|(name, schema)| (name, schema.into())));
 }

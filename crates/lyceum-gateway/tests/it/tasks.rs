@@ -405,3 +405,47 @@ async fn tasks_an_upstream_forgot_are_unknown_and_no_longer_listed() {
     }
     assert_eq!(n_listed().await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ends_while_several_look_at_it_has_ended_for_all() {
+    let house = House::new(Way::Http, RevisionSet::LEGACY).await;
+    let (peer, _) = follower(&house).await;
+    for round in 0..10 {
+        let id = start(&peer, "up_long_ask").await;
+        let asks = becomes(&peer, &id, "input_required", "").await;
+        let key = asks["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        let looks: Vec<_> = (0..4)
+            .map(|_| {
+                let (peer, id) = (peer.clone(), id.clone());
+                tokio::spawn(async move { becomes(&peer, &id, "completed", "").await })
+            })
+            .collect();
+        let responses = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
+        let params = json!({"taskId": id, "inputResponses": responses});
+        call(&peer, "tasks/update", params).await.unwrap();
+        for look in looks {
+            let ended = look.await.unwrap();
+            let text = &ended["result"]["content"][0]["text"];
+            assert_eq!(text, "Hello, Ada!", "round {round}: {ended}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_of_a_process_that_ended_is_asked_of_no_other() {
+    let house = House::new(Way::Stdio, RevisionSet::LEGACY).await;
+    let (peer, _) = follower(&house).await;
+    let id = start(&peer, "up_long_wait").await;
+    get(&peer, &id).await;
+    // It ends, and another one takes its place.
+    let _ = text(&peer, "up_crash", json!({})).await;
+    until("another one works", || house.gateway.health()[0].1.status == Status::Up).await;
+    start(&peer, "up_long_wait").await;
+    for method in ["tasks/get", "tasks/cancel"] {
+        let refused = call(&peer, method, json!({"taskId": id})).await.unwrap_err();
+        let error = refused.rpc().unwrap_or_else(|| panic!("{method}: {refused}"));
+        assert_eq!(error.code.0, -32602, "{method}: {error:?}");
+        assert!(error.message.contains("the process of up that knew it has ended"), "{error:?}");
+    }
+    house.gateway.close().await;
+}

@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lyceum_http::refuse_if_shared;
+
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::given::Given;
@@ -65,13 +67,7 @@ impl Secret {
 
 fn read_file(path: &Path) -> io::Result<Arc<str>> {
     let file = fs::File::open(path)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            return Err(io::Error::other("others can read this secret; run chmod 600 on it"));
-        }
-    }
+    refuse_if_shared(&file)?;
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text)?;
     match text.trim() {

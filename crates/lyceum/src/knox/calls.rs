@@ -96,6 +96,9 @@ impl Inner {
             self.keeper.gate.enter(&head.headers)?;
         }
         let Self { door, gateway, .. } = self;
+        if matches!(call, Call::Tools | Call::Resources) {
+            door.arrivals().await;
+        }
         let document = match call {
             Call::Tools => query.tools(door)?,
             Call::Resources => documents::resources(door),

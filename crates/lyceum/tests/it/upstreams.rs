@@ -4,13 +4,15 @@ mod numbers;
 mod reload;
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use lyceum_testkit::Request;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{Duration, sleep};
 
-use crate::lyceum::{Lyceum, run};
+use crate::lyceum::{Lyceum, command, run};
 
 /// A server of 2025-06-18 over standard input and output, whose one tool is described by a file.
 const SCRIPT: &str = r#"
@@ -129,6 +131,38 @@ async fn becomes(lyceum: &Lyceum, tool: &str, listed: bool) {
         sleep(Duration::from_millis(50)).await;
     }
     panic!("{tool} listed: {}, health {}", !listed, health(lyceum).await);
+}
+
+/// Clients start the process and ask at once, many of them once only.
+#[tokio::test]
+async fn first_list_over_stdio_has_what_is_behind() {
+    let setup = Setup::new();
+    setup.configure(&["p"]);
+    let ([flag, file], data) = (setup.flags(), setup.path("data").display().to_string());
+    let mut command = command(&["stdio", &flag, &file, "--data", &data]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    for message in [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ] {
+        stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    let listed = loop {
+        let answer = answers.next_line().await.unwrap().expect("an answer");
+        if serde_json::from_str::<Value>(&answer).unwrap()["id"] == 2 {
+            break answer;
+        }
+    };
+    assert!(listed.contains("\"p_greet\""), "{listed}");
+    drop(stdin);
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test]

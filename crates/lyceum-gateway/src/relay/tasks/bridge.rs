@@ -46,7 +46,9 @@ pub(crate) type Ending = Result<Bytes, RpcError>;
 
 /// How a task is, in the words of the client's era and without an answer around it.
 pub(crate) async fn look(door: &Door, task: &TaskRef, cx: &Context) -> Ending {
-    let unavailable = |why: crate::upstream::Unavailable| RpcError::internal(why.to_string());
+    let unavailable = |why: crate::upstream::Unavailable| {
+        why.unknown_task().unwrap_or_else(|| RpcError::internal(why.to_string()))
+    };
     let connection = task.upstream.connection_number(task.connection, cx).await;
     let connection = connection.map_err(unavailable)?;
     let looked = Bridge { door, task, connection: &connection, cx }.look().await;
@@ -152,6 +154,10 @@ impl Bridge<'_> {
         let follower = followed.follow(&key, self.cx, || self.follow());
         let follower = follower.map_err(ClientError::Rpc)?;
         let mut call = follower.lock().await;
+        // Whoever looked just before may have seen it end.
+        if !followed.has(&key, &follower) {
+            return Ok(None);
+        }
         match timeout(ASKING, call.step()).await {
             Ok(Step::Ended(_)) => {
                 followed.end(&key);
@@ -236,7 +242,12 @@ impl Bridge<'_> {
             let members = Object::parse(&task).unwrap_or_default();
             let member = |name: &str| members.get(name).unwrap_or_default().as_bytes();
             match shape::status_of(&task).as_str() {
-                "completed" => return Ok(Ok(Bytes::copy_from_slice(member("result")))),
+                "completed" => {
+                    let nothing = || RpcError::internal("the task ended without a result");
+                    let result =
+                        members.get("result").map(|raw| Bytes::copy_from_slice(raw.as_bytes()));
+                    return Ok(result.ok_or_else(nothing));
+                }
                 "failed" => {
                     let unclear = || RpcError::internal("the task failed and does not say why");
                     return Ok(Err(RpcError::parse(member("error")).unwrap_or_else(unclear)));

@@ -59,6 +59,11 @@ impl Followed {
         self.lock().get(key).map(|follower| Arc::clone(&follower.call))
     }
 
+    /// Whether this is still the call that waits for the task's result.
+    pub(crate) fn has(&self, key: &Key, call: &Arc<Mutex<HeldCall>>) -> bool {
+        self.lock().get(key).is_some_and(|follower| Arc::ptr_eq(&follower.call, call))
+    }
+
     /// Waits no longer.
     pub(crate) fn end(&self, key: &Key) {
         if let Some(follower) = self.lock().remove(key) {

@@ -8,6 +8,8 @@ use bytes::Bytes;
 /// Tasks remembered for one session, and for all.
 const MAX_OF_SESSION: usize = 64;
 const MAX_STARTED: usize = 4096;
+/// Bytes of what is remembered about one; nobody needs to say more about a task.
+const MAX_SEEN: usize = 16 << 10;
 
 /// The newest tasks, oldest first.
 #[derive(Debug, Default)]
@@ -23,8 +25,11 @@ pub(crate) struct Entry {
 }
 
 impl Started {
-    /// Remembers a task; older ones give way.
+    /// Remembers a task, unless there is too much to it; older ones give way.
     pub(crate) fn remember(&self, session: [u8; 16], public: String, seen: Bytes) {
+        if public.len() + seen.len() > MAX_SEEN {
+            return tracing::debug!(n_bytes = seen.len(), "a task that is too large to be listed");
+        }
         let mut started = self.lock();
         let of_session = started.iter().filter(|entry| entry.session == session).count();
         if of_session >= MAX_OF_SESSION {
@@ -75,5 +80,7 @@ mod tests {
         }
         assert_eq!(started.lock().len(), MAX_STARTED);
         assert_eq!(names(1), [""; 0], "whoever is oldest of all");
+        started.remember([1; 16], "large".to_owned(), Bytes::from(vec![b' '; MAX_SEEN]));
+        assert_eq!(names(1), [""; 0], "who says too much");
     }
 }

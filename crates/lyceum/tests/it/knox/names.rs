@@ -41,6 +41,17 @@ async fn k33_everything_is_listed_and_a_failing_list_costs_only_itself() {
 }
 
 #[tokio::test]
+async fn k34_the_first_request_waits_for_servers_that_are_being_started() {
+    let file = stdio("files", &[]).await;
+    let tools = House::unsettled(&file).await.get("/tools").await.json();
+    assert!(tools["files_echo"].is_object(), "{tools}");
+    let resources = House::unsettled(&file).await.get("/resources").await.json();
+    assert!(resources["files.file:///srv/a.md"].is_object(), "{resources}");
+    let listed = House::unsettled(&file).await.ask("tools/list", json!({})).await;
+    assert!(listed.to_string().contains("files_echo"), "{listed}");
+}
+
+#[tokio::test]
 async fn k34_a_server_that_cannot_start_costs_only_its_own_tools() {
     let bad = "[[upstream]]\nname = \"bad\"\ncommand = [\"/no/such/program\"]\n";
     let house = House::unsettled(&(bad.to_owned() + &stdio("files", &[]).await)).await;

@@ -187,7 +187,11 @@ async fn k54_keys_say_who_may_call_which_tools() {
     let endpoint =
         format!("[[endpoint]]\npath = {BASE:?}\nkeys = [\"knox\"]\ntools = [\"files_e*\"]\n");
     let file = configuration(data.path(), &(stdio("files", &[]).await + &endpoint));
-    let lyceum = Lyceum::start(data.path(), &["--preset", "knox", "--config", &file]).await;
+    let outside = tempfile::tempdir().unwrap();
+    let log = outside.path().join("log");
+    let flags = ["--preset", "knox", "--config", &file];
+    let lyceum =
+        Lyceum::start_logging("warn,lyceum_gateway=debug", data.path(), &flags, &log).await;
     let house = House { lyceum, _data: data };
     let tools = Request::new("GET", &format!("{BASE}/tools"));
     for request in [&tools, &rpc("", 1, "tools/list", json!({}))] {
@@ -208,6 +212,12 @@ async fn k54_keys_say_who_may_call_which_tools() {
     };
     assert_eq!(house.send(&call("files_echo")).await.status(), 200);
     assert_eq!(house.send(&call("files_who")).await.status(), 404);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    let relayed: Vec<_> = logged.lines().filter(|line| line.contains("relayed")).collect();
+    let [line] = relayed[..] else { panic!("{logged}") };
+    for part in ["files_echo", "principal=\"knox\"", "outcome=\"ok\""] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
     let unkeyed = house.get("/health").await.json();
     assert_eq!(unkeyed["tools"], 1, "numbers are for everybody");
 }

@@ -83,6 +83,22 @@ async fn configuration_with_a_lockfile_nobody_can_use_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_signal_alone_has_the_configuration_read_again() {
+    let setup = Setup::new();
+    setup.configure(&["one"]);
+    let log = setup.path("log");
+    let [flag, file] = setup.flags();
+    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
+    becomes(&lyceum, "one_greet", true).await;
+    for n in 1..3 {
+        assert_eq!(said(&log, "was read again"), n - 1);
+        lyceum.hang_up().await;
+        until(&log, "was read again", n).await;
+    }
+    assert!(tools(&lyceum).await.iter().any(|name| name == "one_greet"));
+}
+
+#[tokio::test]
 async fn release_a_hundred_reloads_cost_no_call() {
     const RELOADS: usize = if cfg!(debug_assertions) { 20 } else { 100 };
     let setup = Setup::new();
