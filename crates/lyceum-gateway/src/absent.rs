@@ -20,19 +20,6 @@ impl Absent {
         self.0.is_empty()
     }
 
-    /// Whether any of them may still list something in a moment, though it did nothing wrong.
-    pub(crate) fn may_arrive(&self) -> bool {
-        self.0.iter().any(|upstream| upstream.may_arrive())
-    }
-
-    /// Waits for those that may.
-    pub(crate) async fn arrivals(&self) {
-        // Each has a deadline of its own, so the last one's is that of all.
-        for upstream in &self.0 {
-            upstream.arrival().await;
-        }
-    }
-
     /// The upstream that cannot be reached and would have a tool or prompt of this name, if it has
     /// any, and the public name it would have.
     pub(crate) fn named(&self, asked: &str) -> Option<(Arc<Upstream>, String)> {

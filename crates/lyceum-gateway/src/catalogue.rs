@@ -37,6 +37,8 @@ pub(crate) struct Catalogue {
     /// The prefixes of all upstreams, whatever they offer.
     pub(crate) prefixes: HashSet<String>,
     pub(crate) absent: Absent,
+    /// Upstreams that are new, and may list more in a moment.
+    pub(crate) arriving: Vec<Arc<Upstream>>,
 }
 
 /// Something an upstream offers.
@@ -106,6 +108,7 @@ impl Catalogue {
             prompt_names,
             prefixes: upstreams.iter().map(|one| one.config.prefix().to_owned()).collect(),
             absent: absent.map(|(upstream, _)| Arc::clone(upstream)).collect(),
+            arriving: upstreams.iter().filter(|one| one.may_arrive()).cloned().collect(),
             ..Catalogue::default()
         };
         catalogue.clashes.names("", &catalogue.tool_names);

@@ -12,13 +12,12 @@ use lyceum_server::Server;
 use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
 use pin_project_lite::pin_project;
 
-use crate::absent::Absent;
 use crate::catalogue::Entry;
 use crate::gateway::{DoorState, Gateway};
 use crate::relay::tasks::{self, TaskRef};
 use crate::relay::{Relay, Subject};
 use crate::routes::{Allow, Routes};
-use crate::upstream::{Watch, Who};
+use crate::upstream::{Upstream, Watch, Who};
 
 /// A server with other servers behind it.
 #[derive(Debug, Clone)]
@@ -68,7 +67,7 @@ enum Errand {
     /// A legacy session wants to see its tasks.
     ListTasks,
     /// What it needs may be there in a moment.
-    Wait(Absent),
+    Wait(Vec<Arc<Upstream>>),
 }
 
 type Answer = Result<Outcome, RpcError>;
@@ -109,8 +108,8 @@ impl Door {
     /// Waits for upstreams that were started a moment ago, for seconds at most: many clients ask once
     /// what there is, right after they started us.
     pub async fn arrivals(&self) {
-        let absent = self.state.routes.load().absent.clone();
-        absent.arrivals().await;
+        let arriving = self.state.routes.load().arriving();
+        arrivals(&arriving).await;
     }
 
     /// The tool of an upstream that a caller means, or the upstream that may have it once it is there.
@@ -157,7 +156,7 @@ impl Door {
             ("subscriptions/listen", Era::Modern) => return Some(Errand::Listen),
             ("tasks/list", Era::Legacy) => return Some(Errand::ListTasks),
             ("tools/list" | "prompts/list" | "resources/list" | "resources/templates/list", _) => {
-                return routes.absent.may_arrive().then(|| Errand::Wait(routes.absent.clone()));
+                return Some(routes.arriving()).filter(|new| !new.is_empty()).map(Errand::Wait);
             }
             (method, _) if method.starts_with("tasks/") => {
                 let id = request.params.text(Member::TaskId)?;
@@ -166,19 +165,22 @@ impl Door {
             _ => return None,
         };
         Some(match subject {
-            Subject::Absent(upstream, ..) if upstream.may_arrive() => {
-                Errand::Wait(Absent::from_iter([upstream]))
-            }
+            Subject::Absent(upstream, ..) if upstream.may_arrive() => Errand::Wait(vec![upstream]),
             subject => Errand::Relay(subject),
         })
     }
 
     /// Waits for upstreams that lists and calls need, and answers with what is there then.
-    async fn call_later(&self, mut absent: Absent, request: Request, cx: Context) -> Answer {
+    async fn call_later(
+        &self,
+        mut arriving: Vec<Arc<Upstream>>,
+        request: Request,
+        cx: Context,
+    ) -> Answer {
         loop {
-            absent.arrivals().await;
+            arrivals(&arriving).await;
             match self.errand(&request, &cx) {
-                Some(Errand::Wait(still)) => absent = still,
+                Some(Errand::Wait(still)) => arriving = still,
                 Some(Errand::Relay(subject)) => {
                     return Relay::new(self, subject).run(request, cx).await;
                 }
@@ -223,6 +225,13 @@ impl Door {
     }
 }
 
+/// Waits until each was tried, or has had its time: the last one's is that of all.
+async fn arrivals(arriving: &[Arc<Upstream>]) {
+    for upstream in arriving {
+        upstream.arrival().await;
+    }
+}
+
 impl Handler for Door {
     fn call(&self, request: Request, cx: Context) -> impl Future<Output = Answer> + Send {
         let passed: Passed<'_> = match self.errand(&request, &cx) {
@@ -231,7 +240,7 @@ impl Handler for Door {
             Some(Errand::Subscribe) => Box::pin(self.subscribe(request, cx)),
             Some(Errand::Listen) => Box::pin(self.listen(request, cx)),
             Some(Errand::ListTasks) => Box::pin(tasks::list(self, request, cx)),
-            Some(Errand::Wait(absent)) => Box::pin(self.call_later(absent, request, cx)),
+            Some(Errand::Wait(arriving)) => Box::pin(self.call_later(arriving, request, cx)),
         };
         Answering::Passed { passed }
     }

@@ -34,6 +34,7 @@ pub(crate) struct Routes {
     prefixes: HashSet<String>,
     tool_names: Names,
     pub(crate) absent: Absent,
+    arriving: Vec<Arc<Upstream>>,
 }
 
 impl Routes {
@@ -61,6 +62,7 @@ impl Routes {
             tool_names: catalogue.tool_names.clone(),
             prefixes: catalogue.prefixes.clone(),
             absent: catalogue.absent.clone(),
+            arriving: catalogue.arriving.clone(),
             ..Routes::default()
         };
         for entry in resources.iter().chain(&templates) {
@@ -99,6 +101,11 @@ impl Routes {
     pub(crate) fn is_empty(&self) -> bool {
         let Routes { tools, prompts, upstreams, absent, .. } = self;
         tools.is_empty() && prompts.is_empty() && upstreams.is_empty() && absent.is_empty()
+    }
+
+    /// The upstreams that may list more in a moment.
+    pub(crate) fn arriving(&self) -> Vec<Arc<Upstream>> {
+        self.arriving.iter().filter(|upstream| upstream.may_arrive()).cloned().collect()
     }
 
     pub(crate) fn exact_tool(&self, name: &str) -> Option<&Arc<Tool>> {

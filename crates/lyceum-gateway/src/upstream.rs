@@ -56,8 +56,7 @@ pub(crate) use watched::{Watch, Watched, Who};
 const FINISHING: Duration = Duration::from_millis(20);
 /// How long a call waits for a connection that is being made.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long lists wait for an upstream, from when it was started: about what a process takes that has
-/// to be unpacked first.
+/// How long lists wait for a new upstream: about what a process takes that has to be unpacked first.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// Why an upstream has no connection that has none any more.
@@ -68,7 +67,8 @@ const REMOVED: &str = "it was removed, or its settings changed";
 pub(crate) struct Upstream {
     pub(crate) config: UpstreamConfig,
     setting: Arc<Setting>,
-    started: Instant,
+    /// Until when lists wait for it.
+    arrives_by: Instant,
     link: watch::Sender<Link>,
     listing: ArcSwap<Listing>,
     pub(crate) watched: Arc<Watched>,
@@ -151,10 +151,12 @@ impl Upstream {
         let listing = same.map(Upstream::listing).unwrap_or_default();
         let watched = before.map(|before| Arc::clone(&before.watched)).unwrap_or_default();
         let own = OwnConnections::new(config.max_connections, Arc::clone(&watched));
+        // What the same server offered is there already.
+        let arrival = if same.is_some() { Duration::ZERO } else { ARRIVAL };
         Upstream {
             config,
             setting,
-            started: Instant::now(),
+            arrives_by: Instant::now() + arrival,
             link: watch::Sender::new(Link::Connecting),
             listing: ArcSwap::new(listing),
             watched,
@@ -256,12 +258,13 @@ impl Upstream {
         number: u64,
         cx: &Context,
     ) -> Result<Arc<Connection>, Unavailable> {
+        let found = self.numbered(number);
+        if found.is_none() && matches!(self.config.target, Target::Command(_)) {
+            return Err(Unavailable::Ended { name: self.config.name.clone() });
+        }
         self.admit(&self.breaker)?;
-        let connection = match self.numbered(number) {
+        let connection = match found {
             Some(connection) => connection,
-            None if matches!(self.config.target, Target::Command(_)) => {
-                return Err(Unavailable::Ended { name: self.config.name.clone() });
-            }
             None => self.open(cx).await?,
         };
         self.admit_to(connection)
@@ -291,17 +294,18 @@ impl Upstream {
     }
 
     /// Whether a call may wait for its client on this connection: whoever comes next must find one on
-    /// which none does.
-    pub(crate) fn may_wait_on(&self, connection: &Connection) -> bool {
+    /// which none does, and of own ones a caller has half of them at most.
+    pub(crate) fn may_wait_on(&self, connection: &Connection, caller: &Caller) -> bool {
         if !connection.is_one_stream() || connection.is_taken() {
             return true;
         }
         let shared = matches!(&*self.link.borrow(), Link::Up(shared) if shared.is_taken());
-        let n_taken = self.own.n_taken() + usize::from(shared);
+        let (max, (n_taken, n_of_caller)) = (self.config.max_connections, self.own.n_taken(caller));
         match self.config.share {
-            Share::Shared => n_taken < self.config.max_connections,
-            // There is no shared one besides; who may have just one connection uses it.
-            Share::PerSession => n_taken + 1 < self.config.max_connections.max(2),
+            Share::Shared => n_taken + usize::from(shared) < max,
+            Share::PerSession => {
+                n_of_caller == 0 || (n_taken + 1 < max && n_of_caller < max.div_ceil(2))
+            }
         }
     }
 
@@ -331,16 +335,16 @@ impl Upstream {
         settled.await.unwrap_or_else(|_| Err(connecting()))
     }
 
-    /// Whether it was started so recently that lists wait for it.
+    /// Whether it is so new that lists wait for it.
     pub(crate) fn may_arrive(&self) -> bool {
-        self.started.elapsed() < ARRIVAL && matches!(&*self.link.borrow(), Link::Connecting)
+        Instant::now() < self.arrives_by && matches!(&*self.link.borrow(), Link::Connecting)
     }
 
     /// Waits until it was tried, or is not worth waiting for.
     pub(crate) async fn arrival(&self) {
         let mut link = self.link.subscribe();
         let tried = link.wait_for(|link| !matches!(link, Link::Connecting));
-        let _ = tokio::time::timeout_at(self.started + ARRIVAL, tried).await;
+        let _ = tokio::time::timeout_at(self.arrives_by, tried).await;
     }
 
     /// Why it cannot be reached at the moment, if it cannot.

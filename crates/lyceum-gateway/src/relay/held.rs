@@ -208,7 +208,7 @@ impl Held {
             return Err(RpcError::internal(problem));
         }
         // Calls begin to wait under this lock only, so no two of them take the last place.
-        if !upstream.may_wait_on(&call.connection) {
+        if !upstream.may_wait_on(&call.connection, &cx.caller()) {
             return Err(RpcError::internal(format!(
                 "as many calls of {} wait for their clients' answers as may; \
                  try again later, or have its max_connections raised",

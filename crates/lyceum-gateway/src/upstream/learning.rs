@@ -33,8 +33,8 @@ impl Upstream {
             .map_err(|retry| Unavailable::Failing { name: self.config.name.clone(), retry })
     }
 
-    /// Whether how a connection's calls fare says nothing about anybody else's: a process that one
-    /// caller has alone.
+    /// Whether silence on a connection says nothing about anybody else's: a process that one caller has
+    /// alone.
     fn is_apart(&self, connection: &Connection) -> bool {
         self.config.share == Share::PerSession && connection.is_process()
     }
@@ -50,11 +50,16 @@ impl Upstream {
 
     /// A call was not answered as it should be.
     fn unanswered(&self, connection: &Connection, error: &ClientError) {
-        let opens = match self.is_apart(connection) {
-            true => lock(&connection.breaker).failed(Instant::now()),
-            false => self.failed(),
-        };
-        if opens {
+        if self.is_apart(connection) {
+            lock(&connection.breaker).failed(Instant::now());
+        } else {
+            self.broke(error);
+        }
+    }
+
+    /// A call broke off. Of a process that ended nothing is left that could count.
+    fn broke(&self, error: &ClientError) {
+        if self.failed() {
             self.note_error(describe(error));
         }
     }
@@ -89,7 +94,7 @@ impl Upstream {
                 // sent says nothing about how calls fare.
                 let was_sent = matches!(error, ClientError::Broken(_) | ClientError::Interrupted);
                 if connection.suspect() && was_sent {
-                    self.unanswered(connection, error);
+                    self.broke(error);
                 }
                 self.suspected.notify_one();
             }

@@ -89,10 +89,12 @@ impl OwnConnections {
         connection.is_some_and(|connection| connection.is_taken())
     }
 
-    /// On how many of them calls wait.
-    pub(super) fn n_taken(&self) -> usize {
+    /// On how many of them calls wait, and on how many of the caller's.
+    pub(super) fn n_taken(&self, caller: &Caller) -> (usize, usize) {
         let open = self.lock();
-        open.slots.values().filter_map(opened).filter(|open| open.is_taken()).count()
+        let is_taken = |slot: &Slot| opened(slot).is_some_and(|open| open.is_taken());
+        let taken = || open.slots.iter().filter(|(_, slot)| is_taken(slot));
+        (taken().count(), taken().filter(|(owner, _)| owner.is_of(caller)).count())
     }
 
     /// Opens a connection because a call needs it, so it counts if that fails.
@@ -174,9 +176,12 @@ impl OwnConnections {
             open.retain(|_, slot| !is_abandoned(slot));
         }
         if open.len() >= self.max {
-            // Whoever used theirs least recently gives way, unless everybody is busy.
+            // Whoever used theirs least recently gives way, unless everybody is busy; but nobody loses
+            // their own because somebody else needs another one.
+            let may_go = |other: &Owner| !owner.is_spare() || other.is_spare();
             let idle = |owner: &Owner, slot: &Slot| Some(self.idle(owner, opened(slot)?));
-            let oldest = open.iter().filter_map(|(owner, slot)| Some((idle(owner, slot)?, owner)));
+            let others = open.iter().filter(|(other, _)| may_go(other));
+            let oldest = others.filter_map(|(owner, slot)| Some((idle(owner, slot)?, owner)));
             let (idle, oldest) = oldest.max_by_key(|(idle, _)| *idle)?;
             if idle.is_zero() {
                 return None;
@@ -215,11 +220,7 @@ impl OwnConnections {
 
     /// A caller is gone for good, and so is what it had.
     pub(crate) fn end(&self, caller: &Caller) {
-        let is_theirs = |owner: &Owner, _: &mut Slot| match owner {
-            Owner::Caller(owner) | Owner::SpareOf(owner, _) => owner == caller,
-            Owner::Spare(_) => false,
-        };
-        for (_, slot) in self.lock().slots.extract_if(is_theirs) {
+        for (_, slot) in self.lock().slots.extract_if(|owner, _| owner.is_of(caller)) {
             close(&slot);
         }
     }
@@ -269,11 +270,22 @@ impl OwnConnections {
 }
 
 impl Owner {
+    fn is_of(&self, caller: &Caller) -> bool {
+        match self {
+            Owner::Caller(owner) | Owner::SpareOf(owner, _) => owner == caller,
+            Owner::Spare(_) => false,
+        }
+    }
+
+    fn is_spare(&self) -> bool {
+        !matches!(self, Owner::Caller(_))
+    }
+
     /// How long a connection nobody uses is kept.
     fn patience(&self, config: &UpstreamConfig) -> Duration {
         config.idle_timeout.unwrap_or(match self {
             Owner::Caller(_) => OWN,
-            Owner::SpareOf(..) | Owner::Spare(_) => SPARE,
+            _ => SPARE,
         })
     }
 }

@@ -12,7 +12,8 @@ const MAX_RETIRED: usize = 4;
 /// How long nobody must have used one: somebody may just have looked at it in order to call.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Connections that get no further calls, and when they are closed whatever they do.
+/// Connections that get no further calls, unless about tasks of theirs, and when they are closed
+/// whatever they do.
 #[derive(Debug, Default)]
 pub(super) struct Retired(Mutex<Vec<(Arc<Connection>, Instant)>>);
 

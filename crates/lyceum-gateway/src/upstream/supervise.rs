@@ -28,9 +28,11 @@ pub(super) const GATHER: Duration = Duration::from_millis(100);
 pub(super) const GOOD: Duration = Duration::from_secs(5);
 /// How long an upstream that looks broken may take to show that it is not.
 const PROBE: Duration = Duration::from_secs(5);
-/// How long one list may take before the upstream can be used without it. It is asked for again then,
-/// with more patience.
-const FIRST_LIST: Duration = Duration::from_secs(5);
+/// How long one list may take before the upstream can be used without it. Three of them take less than
+/// a call waits for a connection.
+const FIRST_LIST: Duration = Duration::from_secs(3);
+/// How long it may take when it is asked for again, all its pages.
+const LIST: Duration = Duration::from_secs(10 * 60);
 /// How often everything is listed again, because many a server does not tell what changes.
 const RELIST: Duration = Duration::from_secs(5 * 60);
 
@@ -197,7 +199,6 @@ async fn attend(
     watching.renew().await;
     let (mut n_renewed, mut n_missed, mut reopenings) = (0, 0, Reopenings::default());
     let is_shared = upstream.config.share == Share::Shared;
-    let patience = upstream.config.call_timeout;
     let mut succession = Succession::default();
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -216,13 +217,13 @@ async fn attend(
                 for uri in news.resources.iter().filter(|_| is_shared) {
                     audience.resource_updated(upstream, uri, None);
                 }
-                lists.fetch(&news.lists, patience).await;
+                lists.fetch(&news.lists, LIST).await;
             }
             n = connection.peer.renewed(n_renewed) => {
                 n_renewed = n;
                 connection.renew_level().await;
                 watching.start_anew().await;
-                lists.fetch(&everything, patience).await;
+                lists.fetch(&everything, LIST).await;
             }
             n = connection.peer.missed(n_missed) => {
                 n_missed = n;
@@ -248,7 +249,7 @@ async fn attend(
             _ = tick.tick() => {
                 watching.renew_if_due().await;
                 let due = lists.due();
-                lists.fetch(&due, patience).await;
+                lists.fetch(&due, LIST).await;
                 if let Some(ended) = over(upstream, connection, &mut succession) {
                     return ended;
                 }
@@ -331,6 +332,8 @@ struct Lists<'a> {
     connection: &'a Connection,
     audience: &'a dyn Audience,
     owed: Owed,
+    /// What it does not have, though it said that it did.
+    refused: BTreeSet<Kind>,
     /// When everything was last listed, or tried to.
     listed: Instant,
 }
@@ -341,7 +344,8 @@ impl<'a> Lists<'a> {
         connection: &'a Connection,
         audience: &'a dyn Audience,
     ) -> Lists<'a> {
-        Lists { upstream, connection, audience, owed: Owed::new(), listed: Instant::now() }
+        let (refused, listed) = (BTreeSet::new(), Instant::now());
+        Lists { upstream, connection, audience, owed: Owed::new(), refused, listed }
     }
 
     /// What it is time to list again: what could not be listed, or everything now and then.
@@ -350,7 +354,7 @@ impl<'a> Lists<'a> {
             return self.owed.take_due();
         }
         self.listed = Instant::now();
-        BTreeSet::from(Kind::ALL)
+        Kind::ALL.into_iter().filter(|kind| !self.refused.contains(kind)).collect()
     }
 
     /// Lists `kinds` again, each within `patience`. What cannot be listed stays as it was.
@@ -367,9 +371,10 @@ impl<'a> Lists<'a> {
             let fetching = listing.fetch(*kind, &connection.peer, connection.offers);
             let fetched = timeout(patience, fetching).await;
             if let Err(error) = fetched.unwrap_or(Err(ClientError::Silent(patience))) {
-                if !is_final(&error) {
-                    owed.insert(*kind);
-                }
+                match is_final(&error) {
+                    true => self.refused.insert(*kind),
+                    false => owed.insert(*kind),
+                };
                 upstream.doubt(connection, &error);
                 let error = format!("{kind:?} could not be listed: {}", describe(&error));
                 tracing::warn!(upstream = upstream.config.name, error);

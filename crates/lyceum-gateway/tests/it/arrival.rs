@@ -8,7 +8,8 @@ use lyceum_wire::{Revision, RevisionSet};
 use serde_json::{Value, json};
 
 use crate::fixture;
-use crate::house::{House, serve_on, text};
+use crate::house::{House, serve_on, text, until};
+use crate::mirror::{Mirror, Reply, plain};
 
 const ERAS: [Revision; 2] = [Revision::V2025_06_18, Revision::V2026_07_28];
 
@@ -48,4 +49,25 @@ async fn the_first_call_waits_for_its_upstream() {
         let echoed = text(&peer, "up_echo", json!({"text": "a"})).await;
         assert_eq!(echoed.unwrap(), "a", "{revision}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_listed_last_is_waited_for_too() {
+    let upstream = Mirror::answering(|request| match request.method.as_str() {
+        "initialize" => Reply::Result(
+            r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"m","version":"1"}}"#
+                .to_owned(),
+        ),
+        "prompts/list" => {
+            std::thread::sleep(Duration::from_millis(700));
+            Reply::Result(r#"{"prompts":[{"name":"late"}]}"#.to_owned())
+        }
+        method => plain(method),
+    })
+    .await;
+    let house = House::unsettled(vec![upstream.config("up")]).await;
+    let (peer, _) = house.client(Revision::V2025_06_18).await;
+    until("it has no tools", || house.gateway.health()[0].1.tools == 1).await;
+    let listed = peer.call("prompts/list", b"").await.unwrap();
+    assert!(String::from_utf8_lossy(&listed).contains("up_late"), "{listed:?}");
 }

@@ -257,3 +257,19 @@ async fn a_process_that_hangs_is_left_alone_by_its_own_session_only() {
     }
     house.gateway.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_crashes_with_every_call_is_not_started_for_ever() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { share: Share::PerSession, ..config };
+    let house = House::with(vec![config], None).await;
+    let (peer, _) = house.client(Revision::V2025_06_18).await;
+    for n in 0..3 {
+        let ended = call(&peer, json!({"name": "up_crash"})).await;
+        assert_eq!(ended["isError"], true, "{n}: {ended}");
+    }
+    let refused = call(&peer, json!({"name": "up_crash"})).await;
+    let told = refused["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(told.contains("failed several calls in a row"), "{refused}");
+    house.gateway.close().await;
+}

@@ -201,3 +201,23 @@ async fn an_upstream_whose_settings_change_is_still_listed_watched_and_waited_fo
         assert_eq!(children(), 0, "{cell}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_loses_their_process_because_somebody_needs_a_second_one() {
+    let (config, _) = fixture_upstream(Way::Stdio, RevisionSet::LEGACY).await;
+    let config = UpstreamConfig { share: Share::PerSession, max_connections: 2, ..config };
+    let house = House::with(vec![config], None).await;
+    let (idle, _) = house.client(Revision::V2025_11_25).await;
+    text(&idle, "up_echo", json!({"text": "a"})).await.unwrap();
+    let before = child_numbers();
+    let asking = house.client_with(Revision::V2026_07_28, (), r#"{"elicitation":{}}"#).await;
+    let options = CallOptions::new().capabilities(r#"{"elicitation":{}}"#);
+    let options = options.hand_back_input_requests();
+    let asked = asking.call_with("tools/call", r#"{"name":"up_ask"}"#, &options).await.unwrap();
+    assert!(String::from_utf8_lossy(&asked).contains("input_required"), "{asked:?}");
+    let told = text(&asking, "up_echo", json!({"text": "b"})).await.unwrap();
+    assert!(told.contains("as many connections as it may have (2)"), "{told}");
+    let after = child_numbers();
+    assert!(before.iter().all(|number| after.contains(number)), "{before:?} {after:?}");
+    house.gateway.close().await;
+}

@@ -20,6 +20,8 @@ use crate::house::{House, Way, counts, fixture_upstream, text, until};
 use crate::mirror::{Mirror, Reply, plain};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The greeting of a server that says it has prompts.
+const WITH_PROMPTS: &str = r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"m","version":"1"}}"#;
 const FORBIDDEN: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
 const UNAUTHORIZED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
 
@@ -286,6 +288,7 @@ async fn what_an_upstream_does_not_tell_is_found_out_now_and_then() {
     let name = Arc::new(std::sync::Mutex::new("old"));
     let named = Arc::clone(&name);
     let upstream = Mirror::answering(move |request| match request.method.as_str() {
+        "initialize" => Reply::Result(WITH_PROMPTS.to_owned()),
         "tools/list" => {
             let name = *named.lock().unwrap();
             let tool = json!({"name": name, "inputSchema": {"type": "object"}});
@@ -309,15 +312,14 @@ async fn what_an_upstream_does_not_tell_is_found_out_now_and_then() {
         assert!(start.elapsed() < PATIENCE, "{} lists", upstream.n_seen("tools/list"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(upstream.n_seen("prompts/list"), 1, "it said that there are none");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_hangs_holds_up_no_other_for_long() {
     let upstream = Mirror::answering(move |request| match request.method.as_str() {
-        "initialize" => Reply::Result(
-            r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"m","version":"1"}}"#
-                .to_owned(),
-        ),
+        "initialize" => Reply::Result(WITH_PROMPTS.to_owned()),
         "prompts/list" => Reply::Slow("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"),
         "ping" => Reply::Result("{}".to_owned()),
         method => plain(method),

@@ -122,10 +122,11 @@ impl Pending {
         }
         let n_noise = self.n_noise.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(n_noise, n_bytes = data.len(), "the server sent what is no message");
-        match n_noise < MAX_NOISE {
-            true => Ok(()),
-            false => Err(ClientError::protocol("its output is no messages")),
+        if n_noise < MAX_NOISE {
+            return Ok(());
         }
+        self.n_noise.store(0, Ordering::Relaxed);
+        Err(ClientError::protocol("its output is no messages"))
     }
 
     /// Ends the call that something unreadable answers; whether it seems to be an answer.
@@ -133,7 +134,7 @@ impl Pending {
         if !data.starts_with(b"{") {
             return false;
         }
-        let id = problem.id.clone().or_else(|| answered(data));
+        let id = answered(data);
         // Some servers log in JSON where their messages go.
         let error = raw_error_in(data).filter(|error| error.starts_with(b"{"));
         match (error, id) {

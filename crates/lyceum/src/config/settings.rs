@@ -206,7 +206,8 @@ pub(crate) struct UpstreamSettings {
     /// Who shares a connection, or a process: `shared` (everybody) or `per-session` (each legacy
     /// session, and each key of modern clients, has its own). Without it: `shared`.
     pub(crate) share: Option<Given<ShareName>>,
-    /// Headers for it: `{ Authorization = "env:TOKEN" }`, `"file:/path"`, or text as it is.
+    /// Headers for it: `{ Authorization = "env:TOKEN" }`, `"file:/path"` (of mode 0600), or text as it
+    /// is.
     pub(crate) headers: Option<Given<BTreeMap<String, String>>>,
     /// How to get tokens from its authorization server, when `lyceum upstreams login NAME` and what
     /// the server says are not enough: `{ grant = "client-credentials", client_id = "…",
@@ -225,7 +226,8 @@ pub(crate) struct UpstreamSettings {
     /// Seconds after which a connection or process is replaced. Without it: never.
     pub(crate) max_lifetime: Option<Given<Positive>>,
     /// Connections or processes it may have with `share = "per-session"`. Who calls, or watches a
-    /// resource, keeps theirs; when all are in use, others are refused. With `share = "shared"`: how
+    /// resource, keeps theirs; when all are in use, others are refused. Calls of one modern client
+    /// that wait for its answers may take half of them. With `share = "shared"`: how
     /// many calls of an older server over stdio or HTTP+SSE may wait for their clients' answers at
     /// once, each of which takes a connection or process for itself. Without it: 64.
     pub(crate) max_connections: Option<Given<Positive>>,

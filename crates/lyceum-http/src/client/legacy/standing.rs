@@ -25,7 +25,7 @@ pub(crate) async fn listen(
     opened: oneshot::Sender<()>,
 ) {
     let mut opened = Some(opened);
-    let mut n_failures = 0;
+    let (mut n_failures, mut n_unreadable) = (0, 0);
     let mut position = Position::default();
     let mut has_stood = false;
     loop {
@@ -37,10 +37,17 @@ pub(crate) async fn listen(
                 n_failures = 0;
                 note_gap(&link, has_stood && position.last_event_id().is_none());
                 has_stood = true;
-                let ended = follow(*messages, &mut traffic, &pending, &mut position).await;
-                if let Err(error) = ended {
-                    tracing::warn!(%error, "cannot read on; what comes next may leave a gap");
-                    position.skip();
+                match follow(*messages, &mut traffic, &pending, &mut position).await {
+                    Ok(()) => n_unreadable = 0,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read on; what comes next may leave a gap");
+                        position.skip();
+                        n_unreadable += 1;
+                    }
+                }
+                // It would be the same for ever.
+                if n_unreadable > link.remote.core.limits.resumes {
+                    return note_gap(&link, true);
                 }
             }
             Ok(Content::Refused(refused)) if has_none(&refused, has_stood) => {

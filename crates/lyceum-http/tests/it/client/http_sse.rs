@@ -253,7 +253,9 @@ const UNREADABLE: [(&str, &str); 4] = [
 async fn an_answer_that_cannot_be_read_costs_its_own_call_only() {
     for (answer, told) in UNREADABLE {
         let script = Script::play(session()).await;
-        let unreadable = format!("data: no message\n\nevent: message\ndata: {answer}\n\n");
+        // A question that happens to have the same number is no answer.
+        let odd = r#"{"jsonrpc":"2.0","id":$ID,"method":"ping","params":3}"#;
+        let unreadable = format!("data: no message\n\ndata: {odd}\n\ndata: {answer}\n\n");
         script.add([
             status("\"first\"", 202),
             status("\"second\"", 202).and_say(&unreadable),

@@ -1,7 +1,7 @@
 //! What cannot be used changes nothing, and the configuration changes again and again while calls
 //! are made (reliability row G7).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -38,6 +38,14 @@ async fn caller(address: std::net::SocketAddr, modern: bool, done: Arc<AtomicBoo
     n_calls
 }
 
+/// A server that has its tool, and its log.
+async fn start(setup: &Setup) -> (Lyceum, PathBuf) {
+    let (log, [flag, file]) = (setup.path("log"), setup.flags());
+    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
+    becomes(&lyceum, "one_greet", true).await;
+    (lyceum, log)
+}
+
 /// How often the log says that a configuration was refused, or read.
 fn said(log: &Path, what: &str) -> usize {
     std::fs::read_to_string(log).unwrap_or_default().matches(what).count()
@@ -56,10 +64,7 @@ async fn configuration_with_a_lockfile_nobody_can_use_changes_nothing() {
     let setup = Setup::new();
     let endpoint = "[[endpoint]]\npath = \"/mcp\"\n";
     setup.configure_with(&format!("{endpoint}tools = [\"one_*\"]"), &["one"]);
-    let log = setup.path("log");
-    let [flag, file] = setup.flags();
-    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
-    becomes(&lyceum, "one_greet", true).await;
+    let (lyceum, log) = start(&setup).await;
     let lockfile = setup.path("other.lock");
     let wide = format!("lockfile = {lockfile:?}\n{endpoint}");
     std::fs::write(&lockfile, "no lock").unwrap();
@@ -86,10 +91,7 @@ async fn configuration_with_a_lockfile_nobody_can_use_changes_nothing() {
 async fn a_signal_alone_has_the_configuration_read_again() {
     let setup = Setup::new();
     setup.configure(&["one"]);
-    let log = setup.path("log");
-    let [flag, file] = setup.flags();
-    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
-    becomes(&lyceum, "one_greet", true).await;
+    let (lyceum, log) = start(&setup).await;
     for n in 1..3 {
         assert_eq!(said(&log, "was read again"), n - 1);
         lyceum.hang_up().await;
@@ -103,10 +105,7 @@ async fn release_a_hundred_reloads_cost_no_call() {
     const RELOADS: usize = if cfg!(debug_assertions) { 20 } else { 100 };
     let setup = Setup::new();
     setup.configure(&["one"]);
-    let log = setup.path("log");
-    let [flag, file] = setup.flags();
-    let lyceum = Lyceum::start_logging("info", &setup.path("data"), &[&flag, &file], &log).await;
-    becomes(&lyceum, "one_greet", true).await;
+    let (lyceum, log) = start(&setup).await;
     let done = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = [true, false, true, false]
         .map(|modern| tokio::spawn(caller(lyceum.address, modern, Arc::clone(&done))))
