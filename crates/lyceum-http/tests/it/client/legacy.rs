@@ -413,6 +413,26 @@ async fn the_standing_stream_goes_on_after_what_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn a_standing_stream_that_cannot_be_read_again_and_again_is_given_up() {
+    // What can be read before it has the client come back at once.
+    let good = "retry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n\n";
+    let large = format!("{good}data: {}\n\n", "x".repeat(2000));
+    let script = Script::play(legacy("2025-11-25")).await;
+    script.add((0..3).map(|_| events("GET", &large, Then::Stay)));
+    let few = limits(|it| (it.event, it.resumes) = (1000, 2));
+    let _server = client(&script).limits(few).build().unwrap().connect().await.unwrap();
+    let n_gets = || script.requests().iter().filter(|text| text.starts_with("GET")).count();
+    let start = Instant::now();
+    while n_gets() < 3 {
+        assert!(start.elapsed() < Duration::from_secs(10), "{} times", n_gets());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // A fourth time would find nothing scripted.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(n_gets(), 3);
+}
+
+#[tokio::test]
 async fn batches_on_a_stream_are_taken_apart() {
     let batch = "data: [{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"},{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}]\n\n";
     let script = Script::play(legacy("2025-03-26")).await;
