@@ -20,7 +20,7 @@ const HARNESS: &str = "lyceum-bench";
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let workspace = Workspace::locate();
     // The directories are spelled out so that the harness finds what was built.
-    let build = ["build", "--release", "--locked", "--target-dir"];
+    let build = ["build", "--profile", "dist", "--locked", "--target-dir"];
     let (example, program) = (["lyceum-server", "--example", "everything"], ["lyceum"]);
     let products: &[&[&str]] =
         if only(args, &["kb", "gateway"]) { &[&program] } else { &[&example, &program] };
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let peer = ["bench/target", "--manifest-path", "bench/Cargo.toml", "--package", package];
         process::run(workspace.cargo(build).args(peer))?;
     }
-    let harness = workspace.root().join("bench/target/release/lyceum-bench");
+    let harness = workspace.root().join("bench/target/dist/lyceum-bench");
     let peers = peers::install(&workspace, &harness, args);
     process::run(Command::new(harness).args(args).args(peers).current_dir(workspace.root()))
 }

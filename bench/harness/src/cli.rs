@@ -38,12 +38,12 @@ pub(crate) struct Cli {
     #[arg(
         long,
         value_name = "PATH",
-        default_value = "target/release/examples/everything",
+        default_value = "target/dist/examples/everything",
         global = true
     )]
     pub(crate) product: PathBuf,
     /// Our program, for the gateway and the knowledge base.
-    #[arg(long, value_name = "PATH", default_value = "target/release/lyceum", global = true)]
+    #[arg(long, value_name = "PATH", default_value = "target/dist/lyceum", global = true)]
     pub(crate) lyceum: PathBuf,
     /// Where a gateway of other people's was installed: `mcp-proxy`, `fastmcp` (a Python that has it)
     /// or `nginx` (may be given again).
