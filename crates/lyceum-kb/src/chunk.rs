@@ -7,13 +7,16 @@
 mod tests;
 
 use crate::MimeType;
-use crate::outline::{self, Outline};
+use crate::outline::{Outline, shortened};
 
 /// Characters of a piece, at least if the document has them and at most.
 const MIN: usize = 400;
 const MAX: usize = 1200;
 /// The most pieces of one document.
 const MAX_CHUNKS: usize = 4096;
+/// Characters of a title, and of title and headings together, before a piece.
+const MAX_TITLE: usize = 200;
+const MAX_PLACE: usize = 400;
 /// Between the title and the headings a piece stands under.
 const PATH_SEPARATOR: &str = " › ";
 
@@ -36,14 +39,9 @@ struct Cuts {
 
 /// The pieces of a document, in order; none if there is nothing but white space.
 pub fn chunks(title: &str, body: &str, mime_type: MimeType) -> Vec<Chunk> {
-    let outline = Outline::new(body, mime_type);
-    let cuts = Cuts {
-        sections: outline.headings().iter().map(|heading| heading.start).collect(),
-        blocks: match mime_type {
-            MimeType::Markdown => outline::block_starts(body),
-            MimeType::Plain | MimeType::Json => paragraph_starts(body),
-        },
-    };
+    let (outline, blocks) = Outline::with_blocks(body, mime_type);
+    let sections = outline.headings().iter().map(|heading| heading.start).collect();
+    let cuts = Cuts { sections, blocks };
     let mut chunks = Vec::new();
     for (start, end) in pieces(body, &cuts) {
         let piece = &body[start..end];
@@ -61,7 +59,9 @@ pub fn chunks(title: &str, body: &str, mime_type: MimeType) -> Vec<Chunk> {
 fn place(title: &str, path: &[&str]) -> String {
     let repeats = path.first().is_some_and(|first| first.to_lowercase() == title.to_lowercase());
     let path = &path[usize::from(repeats)..];
-    std::iter::once(&title).chain(path).copied().collect::<Vec<_>>().join(PATH_SEPARATOR)
+    let title = shortened(title.into(), MAX_TITLE);
+    let place = std::iter::once(&*title).chain(path.iter().copied()).collect::<Vec<_>>();
+    shortened(place.join(PATH_SEPARATOR).into(), MAX_PLACE)
 }
 
 /// Cuts the whole text, white space and all.
@@ -125,19 +125,4 @@ fn last_break(body: &str, least: usize, most: usize) -> Option<usize> {
 
 fn last_after(window: &str, is_break: impl Fn(char) -> bool) -> Option<usize> {
     window.char_indices().rev().find(|(_, c)| is_break(*c)).map(|(at, c)| at + c.len_utf8())
-}
-
-/// Where a line follows an empty one.
-fn paragraph_starts(body: &str) -> Vec<usize> {
-    let mut starts = Vec::new();
-    let (mut at, mut blank) = (0, false);
-    for line in body.split_inclusive('\n') {
-        let is_blank = line.trim().is_empty();
-        if blank && !is_blank {
-            starts.push(at);
-        }
-        blank = is_blank;
-        at += line.len();
-    }
-    starts
 }

@@ -9,6 +9,8 @@ mod diff;
 mod document;
 pub mod embed;
 mod error;
+mod heavy;
+mod hidden;
 mod indexer;
 mod kb;
 mod keys;
@@ -27,6 +29,8 @@ pub use chunk::{Chunk, chunks};
 pub use diff::{Diff, diff};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
+pub use heavy::HeavySlot;
+pub use hidden::is_hidden;
 pub use indexer::Indexer;
 pub use kb::{
     Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult,
@@ -39,4 +43,7 @@ pub use patch::Replacement;
 pub use path::{DocPath, Prefix};
 pub use query::{Query, Term};
 pub use vector::{Matrix, Near, Quantized};
-pub use write::{Actor, Change, Fields, Idempotency, Next, Policy, Status, Write, Written, decide};
+pub use write::{
+    Actor, Change, Fields, Idempotency, MAX_METADATA_DEPTH, Next, Policy, Status, Write, Written,
+    decide,
+};

@@ -4,9 +4,13 @@ use std::fmt;
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::error::quoted;
+use crate::hidden::{is_hidden, is_joiner};
 use crate::{Error, Result};
 
 const MAX_BYTES: usize = 1024;
+/// Longer texts cannot come under the limit by being normalised, so they are not.
+const MAX_UNNORMALISED: usize = 4 * MAX_BYTES;
 
 /// The id of a document, like `guides/setup.md`: NFC, 1 to 1024 bytes, no empty, `.` or `..` segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,8 +22,11 @@ pub struct Prefix(String);
 
 impl DocPath {
     pub fn parse(text: &str) -> Result<DocPath> {
-        let path: String = text.nfc().collect();
         let wrong = |why: &str| Err(Error::invalid(format!("path {}: {why}", quoted(text))));
+        if text.len() > MAX_UNNORMALISED {
+            return wrong("give 1 to 1024 bytes");
+        }
+        let path: String = text.nfc().collect();
         if path.is_empty() || path.len() > MAX_BYTES {
             return wrong("give 1 to 1024 bytes");
         }
@@ -37,6 +44,18 @@ impl DocPath {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Refuses a path that shows as another one. Only new documents are checked, so that those there are can be read,
+    /// exported and deleted.
+    pub fn check_visible(&self) -> Result<()> {
+        if self.0.chars().any(|c| is_hidden(c) || is_joiner(c)) {
+            return Err(Error::invalid(format!(
+                "path {}: bidi controls, zero-width and other invisible characters are not allowed; leave them out",
+                quoted(&self.0)
+            )));
+        }
+        Ok(())
     }
 
     /// The path without its last segment; empty at the top.
@@ -85,12 +104,6 @@ impl fmt::Display for DocPath {
     }
 }
 
-/// A caller's text, short enough for a message.
-fn quoted(text: &str) -> String {
-    let short: String = text.chars().take(80).collect();
-    format!("{short:?}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +125,19 @@ mod tests {
         }
         check("a/...", Some("a/..."));
         check("100%/_\\", Some("100%/_\\"));
+    }
+
+    #[test]
+    fn paths_that_show_as_others_can_be_read_but_not_made() {
+        for hidden in ['\u{202e}', '\u{200b}', '\u{200d}', '\u{2066}', '\u{feff}', '\u{ad}'] {
+            let path = DocPath::parse(&format!("a{hidden}b.md")).unwrap();
+            let error = path.check_visible().unwrap_err();
+            assert!(error.message().contains("invisible"), "{error}");
+            assert!(!error.message().contains(hidden), "{error}");
+        }
+        for plain in ["a/b.md", "café/日本.md", "ع.md", "🙂.md"] {
+            DocPath::parse(plain).unwrap().check_visible().unwrap();
+        }
     }
 
     #[test]

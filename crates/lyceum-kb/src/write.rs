@@ -8,6 +8,7 @@ mod tests;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Meta, MimeType, VectorStatus};
+use crate::hidden::is_hidden;
 use crate::patch::{self, Replacement};
 use crate::{DocPath, Error, Result};
 
@@ -16,6 +17,8 @@ const MAX_TAGS: usize = 64;
 const MAX_TAG: usize = 256;
 const MAX_SOURCE: usize = 2048;
 const MAX_METADATA: usize = 64 * 1024;
+/// How deep metadata may be nested. Answers add some levels around it, and no MCP message is deeper than 64.
+pub const MAX_METADATA_DEPTH: usize = 48;
 
 /// One write to one document.
 #[derive(Debug, Clone)]
@@ -164,16 +167,19 @@ pub fn decide(
     past: Option<&Document>,
     policy: &Policy,
 ) -> Result<Option<Next>> {
+    check_state(write, current)?;
+    decide_patched(write, current, past, policy, patch::apply)
+}
+
+/// Refuses a write that the state of the document rules out, whatever is in it.
+pub(crate) fn check_state(write: &Write, current: Option<&Document>) -> Result<()> {
     let alive = current.filter(|document| document.meta.is_alive());
     let actual = alive.map_or(0, |document| document.meta.revision);
-    let missing = || {
-        Error::not_found(format!("no document at {}; list_documents shows what exists", write.path))
-    };
     match (&write.change, alive) {
         (Change::Create(_), Some(document)) => return Err(exists(document)),
         (Change::Create(_) | Change::Upsert(_), _) | (_, Some(_)) => {}
         (Change::Restore(_), None) if current.is_some() => {}
-        (_, None) => return Err(missing()),
+        (_, None) => return Err(missing(write)),
     }
     if write.expected_revision.is_some_and(|expected| expected != actual) {
         return Err(Error::conflict(format!(
@@ -182,6 +188,20 @@ pub fn decide(
         ))
         .with("actual_revision", actual));
     }
+    Ok(())
+}
+
+/// Decides what [`check_state`] has let pass; `apply` patches the text, or knows how it reads patched.
+pub(crate) fn decide_patched(
+    write: &Write,
+    current: Option<&Document>,
+    past: Option<&Document>,
+    policy: &Policy,
+    apply: impl FnOnce(&str, &[Replacement]) -> Result<String>,
+) -> Result<Option<Next>> {
+    let alive = current.filter(|document| document.meta.is_alive());
+    let missing = || missing(write);
+    write.check_given()?;
     let next = match &write.change {
         Change::Create(fields) => create(write, fields, current)?,
         Change::Upsert(fields) => match alive {
@@ -191,15 +211,65 @@ pub fn decide(
         Change::Update(fields) => update(fields, alive.ok_or_else(missing)?)?,
         Change::Patch(edits) => {
             let document = alive.ok_or_else(missing)?;
-            let body = patch::apply(&document.body, edits)?;
-            Next { status: Status::Patched, body, ..keep(document) }
+            let body = apply(&document.body, edits)?;
+            Next { status: Status::Patched, ..keep(document, Some(body)) }
         }
         Change::Delete => {
-            Next { status: Status::Deleted, deleted: true, ..keep(alive.ok_or_else(missing)?) }
+            let document = alive.ok_or_else(missing)?;
+            Next { status: Status::Deleted, deleted: true, ..keep(document, None) }
         }
         Change::Restore(revision) => restore(*revision, past, current.ok_or_else(missing)?)?,
     };
     finish(next, write, current, policy)
+}
+
+impl Write {
+    /// Refuses what cannot be right in any state of the document: fields that are too long, too many, too deep or hide
+    /// something. A store may call it before the write waits for its turn.
+    pub(crate) fn check_given(&self) -> Result<()> {
+        match &self.change {
+            Change::Create(fields) | Change::Upsert(fields) | Change::Update(fields) => {
+                fields.check()
+            }
+            Change::Patch(_) | Change::Delete | Change::Restore(_) => Ok(()),
+        }
+    }
+}
+
+impl Fields {
+    fn check(&self) -> Result<()> {
+        let hides = |text: &str| text.chars().any(is_hidden);
+        let title = self.title.as_deref().unwrap_or_default();
+        let tags = self.tags.as_deref().unwrap_or_default();
+        let source = self.source.as_deref().unwrap_or_default();
+        let refusal = if title.len() > MAX_TITLE {
+            "title: give at most 1024 bytes"
+        } else if hides(title) {
+            "title: control characters, bidi controls and invisible characters are not allowed; leave them out"
+        } else if tags.len() > MAX_TAGS {
+            "tags: give at most 64"
+        } else if tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG) {
+            "tags: each takes 1 to 256 bytes"
+        } else if tags.iter().any(|tag| hides(tag)) {
+            "tags: control characters, bidi controls and invisible characters are not allowed; leave them out"
+        } else if source.len() > MAX_SOURCE {
+            "source: give at most 2048 bytes"
+        } else if hides(source) {
+            "source: control characters, bidi controls and invisible characters are not allowed; leave them out"
+        } else if self.metadata.as_ref().is_some_and(is_too_deep) {
+            "metadata: nest objects and lists at most 48 deep"
+        } else if self.metadata.as_ref().is_some_and(|metadata| json_size(metadata) > MAX_METADATA)
+        {
+            "metadata: give at most 65536 bytes of JSON"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(refusal))
+    }
+}
+
+fn missing(write: &Write) -> Error {
+    Error::not_found(format!("no document at {}; list_documents shows what exists", write.path))
 }
 
 fn exists(document: &Document) -> Error {
@@ -211,6 +281,7 @@ fn exists(document: &Document) -> Error {
 }
 
 fn create(write: &Write, fields: &Fields, current: Option<&Document>) -> Result<Next> {
+    write.path.check_visible()?;
     let fields = fields.clone();
     Ok(Next {
         status: Status::Created,
@@ -234,16 +305,15 @@ fn update(fields: &Fields, document: &Document) -> Result<Next> {
     if *fields == Fields::default() {
         return Err(Error::invalid("nothing to change: give content, title, tags or metadata"));
     }
-    let kept = keep(document);
     let fields = fields.clone();
+    let kept = keep(document, fields.body);
     Ok(Next {
         title: fields.title.unwrap_or(kept.title),
         tags: fields.tags.unwrap_or(kept.tags),
         source: fields.source.or(kept.source),
         metadata: fields.metadata.unwrap_or(kept.metadata),
         mime_type: fields.mime_type.unwrap_or(kept.mime_type),
-        body: fields.body.unwrap_or(kept.body),
-        ..keep(document)
+        ..kept
     })
 }
 
@@ -251,11 +321,11 @@ fn restore(revision: i64, past: Option<&Document>, current: &Document) -> Result
     let past = past.filter(|past| past.meta.is_alive()).ok_or_else(|| {
         Error::not_found(format!("revision {revision} holds no text to restore; see the history"))
     })?;
-    Ok(Next { status: Status::Restored, revision: current.meta.revision, ..keep(past) })
+    Ok(Next { status: Status::Restored, revision: current.meta.revision, ..keep(past, None) })
 }
 
-/// The state a document already has.
-fn keep(document: &Document) -> Next {
+/// The state a document already has, but for its text if there is a new one.
+fn keep(document: &Document, body: Option<String>) -> Next {
     let meta = document.meta.clone();
     Next {
         status: Status::Updated,
@@ -265,7 +335,7 @@ fn keep(document: &Document) -> Next {
         source: meta.source,
         metadata: meta.metadata,
         mime_type: meta.mime_type,
-        body: document.body.clone(),
+        body: body.unwrap_or_else(|| document.body.clone()),
         body_changed: false,
         text_changed: false,
         deleted: false,
@@ -280,7 +350,7 @@ fn finish(
     current: Option<&Document>,
     policy: &Policy,
 ) -> Result<Option<Next>> {
-    check_bounds(&next, policy)?;
+    check_length(&next.body, policy)?;
     if next.title.trim().is_empty() {
         next.title = write.path.name().to_owned();
     }
@@ -315,31 +385,29 @@ fn same_fields(next: &Next, meta: &Meta) -> bool {
         && next.mime_type == meta.mime_type
 }
 
-fn check_bounds(next: &Next, policy: &Policy) -> Result<()> {
-    if next.body.len() > policy.max_body {
-        return Err(Error::invalid(format!(
-            "the document has {} bytes, the limit is {}; split it into several documents",
-            next.body.len(),
-            policy.max_body
-        ))
-        .with("limit_bytes", policy.max_body));
+fn check_length(body: &str, policy: &Policy) -> Result<()> {
+    if body.len() <= policy.max_body {
+        return Ok(());
     }
-    let rules = [
-        (next.title.len() > MAX_TITLE, "title: give at most 1024 bytes"),
-        (next.tags.len() > MAX_TAGS, "tags: give at most 64"),
-        (
-            next.tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG),
-            "tags: each takes 1 to 256 bytes",
-        ),
-        (
-            next.source.as_ref().is_some_and(|source| source.len() > MAX_SOURCE),
-            "source: give at most 2048 bytes",
-        ),
-        (json_size(&next.metadata) > MAX_METADATA, "metadata: give at most 65536 bytes of JSON"),
-    ];
-    match rules.iter().find(|(broken, _)| *broken) {
-        Some((_, message)) => Err(Error::invalid(*message)),
-        None => Ok(()),
+    Err(Error::invalid(format!(
+        "the document has {} bytes, the limit is {}; split it into several documents",
+        body.len(),
+        policy.max_body
+    ))
+    .with("limit_bytes", policy.max_body))
+}
+
+fn is_too_deep(metadata: &Map<String, Value>) -> bool {
+    metadata.values().any(|value| is_deeper(value, MAX_METADATA_DEPTH - 1))
+}
+
+/// Whether lists and objects are nested more than `limit` deep in `value`.
+fn is_deeper(value: &Value, limit: usize) -> bool {
+    let below = |value: &Value| is_deeper(value, limit - 1);
+    match value {
+        Value::Array(items) => limit == 0 || items.iter().any(below),
+        Value::Object(members) => limit == 0 || members.values().any(below),
+        _ => false,
     }
 }
 

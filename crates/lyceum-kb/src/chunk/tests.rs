@@ -102,6 +102,22 @@ fn a_document_of_the_largest_size_is_covered_to_its_end() {
     }
 }
 
+#[test]
+fn a_huge_heading_or_title_is_not_repeated_before_every_piece() {
+    // Each piece would take the whole heading with it: 4096 times 4 MiB.
+    let heading = "h".repeat(2 << 20);
+    for body in [
+        format!("# {heading}\n\n{}", "word ".repeat((2 << 20) / 5)),
+        format!("{heading}\n===\n\n## {}\n\n{}", words(100_000), "word ".repeat(200_000)),
+        "# a\n".repeat(1 << 20),
+        ">".repeat(1 << 20) + &"a\n".repeat(1 << 20),
+    ] {
+        let chunks = chunks(&"t".repeat(1024), &body, MimeType::Markdown);
+        let total: usize = chunks.iter().map(|chunk| chunk.text.len()).sum();
+        assert!(total <= body.len() + chunks.len() * 2 * MAX_PLACE, "{total}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_cut(title in any::<String>(), body in any::<String>(), times in 1_usize..200) {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use tokio::time::{Duration, Instant};
 
 use super::*;
 
@@ -151,6 +152,73 @@ fn every_byte_stands_under_its_headings() {
     assert_eq!(path_at(GUIDE, MimeType::Markdown, usize::MAX), ["Appendix"]);
 }
 
+#[test]
+fn long_headings_are_cut_and_found_by_their_whole_text_too() {
+    let long = "héading ".repeat(100_000);
+    let body = format!("# {long}\n\n## Child\n\ntext\n");
+    let outline = outline(&body);
+    let heading = &outline.headings()[0];
+    assert_eq!(heading.text.chars().count(), MAX_HEADING);
+    assert!(heading.text.ends_with('…'));
+    assert_eq!(outline.section(&heading.text).unwrap().line, 1);
+    assert_eq!(outline.section(&long[..4000]).unwrap().line, 1);
+    let child = format!("{} > child", &heading.text);
+    assert_eq!(outline.section(&child).unwrap().line, 3);
+    assert_eq!(outline.section(&long).unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[test]
+fn a_section_below_a_long_heading_among_many_is_found_in_linear_time() {
+    // Lower-casing the parent for every heading takes 10^11 steps.
+    let started = Instant::now();
+    let body = format!("# {}\n{}", "x".repeat(1 << 20), "## y\n".repeat(100_000));
+    let outline = outline(&body);
+    let error = outline.section("x > z").unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    let size = |error: &Error| json!(error.details()).to_string().len() + error.message().len();
+    assert!(size(&error) < 2 * MAX_LISTED_BYTES, "{}", size(&error));
+    let error = outline.section("y").unwrap_err();
+    assert_eq!(error.details()["occurrences"], MAX_HEADINGS - 1);
+    assert!(size(&error) < 2 * MAX_LISTED_BYTES, "{}", size(&error));
+    let error = outline.section(&"?".repeat(8000)).unwrap_err();
+    assert!(error.message().len() < 300, "{error}");
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+}
+
+#[test]
+fn headings_beyond_the_limit_still_end_sections() {
+    let body = "# a\n".to_owned() + &"## b\n".repeat(MAX_HEADINGS) + "# c\nend\n";
+    let outline = outline(&body);
+    assert_eq!(outline.headings().len(), MAX_HEADINGS);
+    let first = &outline.headings()[0];
+    assert!(body[..first.end].ends_with("## b\n"));
+    assert!(outline.headings().iter().all(|heading| heading.end < body.len()));
+}
+
+#[test]
+fn no_markup_takes_for_ever() {
+    // The parser alone takes minutes for the first of these.
+    let started = Instant::now();
+    let n = 1 << 20;
+    for body in [
+        ">".repeat(n) + "a\n" + &"b\n".repeat(n),
+        ">".repeat(n),
+        "[".repeat(n),
+        "*a ".repeat(n / 3),
+        "- ".repeat(n / 2),
+        "<".repeat(n),
+        "`".repeat(n),
+        "![".repeat(n / 2),
+        "[a]: b\n".repeat(n / 7),
+        "_*".repeat(n / 2),
+        "|a".repeat(1000) + "\n" + &"|-".repeat(1000) + "\n" + &"|x\n".repeat(n / 3),
+    ] {
+        let (outline, blocks) = Outline::with_blocks(&body, MimeType::Markdown);
+        assert!(outline.headings().is_empty() && blocks.is_sorted());
+    }
+    assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
+}
+
 proptest! {
     #[test]
     fn every_text_has_an_outline(
@@ -169,12 +237,12 @@ proptest! {
         }
         let _ = outline.section(&name);
         prop_assert_eq!(outline.path_at(offset), path_at(&body, MimeType::Markdown, offset));
-        prop_assert!(block_starts(&body).is_sorted());
+        prop_assert!(Outline::with_blocks(&body, MimeType::Markdown).1.is_sorted());
     }
 
     #[test]
     fn any_unicode_has_an_outline(body in any::<String>()) {
         let _ = outline(&body);
-        let _ = block_starts(&body);
+        let _ = Outline::with_blocks(&body, MimeType::Markdown).1;
     }
 }

@@ -19,6 +19,7 @@ mod mark;
 mod memo;
 mod outbox;
 mod postings;
+mod prepare;
 mod readers;
 mod rebuild;
 mod row;
@@ -59,7 +60,7 @@ use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
 use crate::kb::Changed;
 use crate::query::Query;
-use crate::write::{Change, Policy, Write, Written};
+use crate::write::{Policy, Write, Written};
 use crate::{DocPath, Error, Keys, Result};
 
 /// A knowledge base in one file.
@@ -141,15 +142,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, write: Write) -> Result<Written> {
-        let bytes = size(&write);
-        let audited = self.writer.write(bytes, move |batch| {
-            let answer = write::write(batch, &write)?;
-            // The audit line is the last row a write adds.
-            Ok((answer, batch.connection.last_insert_rowid()))
-        });
-        let (answer, line) = audited.await?;
-        self.mark.raise(line);
-        answer
+        self.write_prepared(write).await
     }
 
     async fn audit(&self, entry: AuditEntry) -> Result<()> {
@@ -392,15 +385,4 @@ fn now() -> Millis {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX))
-}
-
-/// What a write holds in memory, roughly.
-fn size(write: &Write) -> usize {
-    match &write.change {
-        Change::Create(fields) | Change::Upsert(fields) | Change::Update(fields) => {
-            fields.body.as_ref().map_or(0, String::len)
-        }
-        Change::Patch(edits) => edits.iter().map(|edit| edit.old.len() + edit.new.len()).sum(),
-        Change::Delete | Change::Restore(_) => 0,
-    }
 }

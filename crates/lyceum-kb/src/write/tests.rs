@@ -200,3 +200,46 @@ fn everything_has_a_bound() {
     }
     check(Fields { tags: Some(vec![String::new()]), ..text("") }, false);
 }
+
+#[test]
+fn metadata_that_no_answer_could_hold_is_refused() {
+    #[track_caller]
+    fn check(depth: usize, allowed: bool) {
+        for wrap in [|value: Value| json!([value]), |value: Value| json!({ "k": value })] {
+            let value = (1..depth).fold(json!(1), |value, _| wrap(value));
+            let metadata = json!({ "k": value }).as_object().cloned();
+            for change in [Change::Create, Change::Upsert, Change::Update] {
+                let change = change(Fields { metadata: metadata.clone(), ..text("x") });
+                assert_eq!(write(change).check_given().is_ok(), allowed, "{depth}");
+            }
+        }
+    }
+    check(1, true);
+    check(MAX_METADATA_DEPTH, true);
+    check(MAX_METADATA_DEPTH + 1, false);
+    check(120, false);
+}
+
+#[test]
+fn titles_tags_and_new_paths_hide_nothing() {
+    let code = |write: &Write, current: Option<Document>| {
+        decide(write, current.as_ref(), None, &Policy::default()).map_err(|error| error.code())
+    };
+    for hidden in ["a\u{1b}[2J", "a\nb", "\u{202e}fdp", "a\u{200b}b", "\u{9b}"] {
+        let fields = Fields { title: Some(hidden.to_owned()), ..text("x") };
+        assert_eq!(code(&write(Change::Create(fields)), None), Err(crate::Code::InvalidArgument));
+        let fields = Fields { tags: Some(vec![hidden.to_owned()]), ..text("x") };
+        assert_eq!(
+            code(&write(Change::Update(fields)), alive()),
+            Err(crate::Code::InvalidArgument)
+        );
+    }
+    let family =
+        Fields { title: Some("👩\u{200d}👧 می\u{200c}خواهم".to_owned()), ..text("x") };
+    assert!(code(&write(Change::Create(family)), None).is_ok());
+    let at = DocPath::parse("a\u{202e}b").unwrap();
+    let strange = |change| Write { path: at.clone(), ..write(change) };
+    assert_eq!(code(&strange(Change::Upsert(text("x"))), None), Err(crate::Code::InvalidArgument));
+    assert!(code(&strange(Change::Upsert(text("x"))), alive()).is_ok());
+    assert!(code(&strange(Change::Delete), alive()).is_ok());
+}

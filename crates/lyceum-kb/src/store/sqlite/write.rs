@@ -1,19 +1,20 @@
 //! Applying a write: the document, its revision, tags, words, outbox, audit line and kept answer, in one transaction.
 //!
-//! What the write means is [`decide`]'s business.
+//! What the write means is [`crate::decide`]'s business.
 
 use rusqlite::{Connection, params};
 
 use super::documents::{self, StoredRevision};
 use super::fault::Fault;
 use super::lexical::Words;
+use super::prepare::{Outcome, Prepared, is_small};
 use super::row::{StoredDocument, body_seal};
 use super::writer::Batch;
 use super::{audit, idempotency, outbox, vectors};
-use crate::Result;
 use crate::document::{Document, VectorStatus};
 use crate::store::AuditEntry;
-use crate::write::{Change, Next, Status, Write, Written, decide};
+use crate::write::{Change, Next, Status, Write, Written, check_state, decide_patched};
+use crate::{Result, patch};
 
 const INSERT: &str = "INSERT INTO document (path, title, tags, source, metadata, mime, revision, \
                       text_revision, body, created_at, updated_at, deleted_at, seal, vector_status, \
@@ -39,10 +40,12 @@ struct Current {
 pub(super) fn write(
     batch: &mut Batch<'_>,
     write: &Write,
-) -> std::result::Result<Result<Written>, Fault> {
+    prepared: Prepared,
+) -> std::result::Result<Outcome, Fault> {
     // A refusal comes before the first change, so there is nothing to undo but to say so.
-    let answer = match attempt(batch, write) {
-        Ok(written) => Ok(written),
+    let answer = match attempt(batch, write, prepared) {
+        Ok(Some(written)) => Ok(written),
+        Ok(None) => return Ok(Outcome::Unprepared),
         Err(Fault::Refused(error)) => Err(error),
         Err(fault) => return Err(fault),
     };
@@ -53,20 +56,36 @@ pub(super) fn write(
         outcome: outcome.to_owned(),
     };
     audit::insert(batch.connection, batch.now, &entry)?;
-    Ok(answer)
+    Ok(Outcome::Answered(answer))
 }
 
-fn attempt(batch: &mut Batch<'_>, write: &Write) -> std::result::Result<Written, Fault> {
+/// Answers `None` if the document is not the one that was prepared for.
+fn attempt(
+    batch: &mut Batch<'_>,
+    write: &Write,
+    prepared: Prepared,
+) -> std::result::Result<Option<Written>, Fault> {
     let connection = batch.connection;
     if let Some(idempotency) = &write.idempotency
         && let Some(written) = idempotency::answered(connection, &write.by, idempotency, batch.now)?
     {
-        return Ok(written);
+        return Ok(Some(written));
+    }
+    if let Prepared::Refused(error) = prepared {
+        return Err(error.into());
     }
     let current = current(connection, write)?;
     let past = past(connection, write)?;
     let document = current.as_ref().map(|current| &current.document);
-    let next = decide(write, document, past.as_ref().map(|past| &past.document), batch.policy)?;
+    check_state(write, document)?;
+    let patched = prepared_text(document, prepared);
+    if patched.is_none() && !is_quick(write, document) {
+        return Ok(None);
+    }
+    let past_document = past.as_ref().map(|past| &past.document);
+    let next = decide_patched(write, document, past_document, batch.policy, |body, edits| {
+        patched.unwrap_or_else(|| patch::apply(body, edits))
+    })?;
     let written = Written {
         path: write.path.clone(),
         status: next.as_ref().map_or(Status::Unchanged, |next| next.status),
@@ -82,7 +101,27 @@ fn attempt(batch: &mut Batch<'_>, write: &Write) -> std::result::Result<Written,
     if let Some(idempotency) = &write.idempotency {
         idempotency::keep(connection, &write.by, idempotency, &written, batch.now)?;
     }
-    Ok(written)
+    Ok(Some(written))
+}
+
+/// How the text reads patched, if `prepared` knows it and is about this revision of the document.
+fn prepared_text(document: Option<&Document>, prepared: Prepared) -> Option<Result<String>> {
+    match prepared {
+        Prepared::Patched { revision, body }
+            if document.is_some_and(|document| document.meta.revision == revision) =>
+        {
+            Some(body)
+        }
+        _ => None,
+    }
+}
+
+/// Whether it takes no time to speak of to patch the text here.
+fn is_quick(write: &Write, document: Option<&Document>) -> bool {
+    match (&write.change, document) {
+        (Change::Patch(edits), Some(document)) => is_small(&document.body, edits),
+        _ => true,
+    }
 }
 
 fn current(connection: &Connection, write: &Write) -> std::result::Result<Option<Current>, Fault> {
