@@ -184,6 +184,7 @@ impl Builder {
             changes: Changes::default(),
             tasks: Store::new(self.task_ttl),
             lister: self.lister,
+            is_lister_enabled: AtomicBool::new(true),
             refuse: self.refuse,
             schema_version: self.schema_version,
         }))

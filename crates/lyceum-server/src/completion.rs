@@ -23,6 +23,14 @@ pub struct Completing {
     pub value: String,
     /// Other arguments the user has settled already.
     pub arguments: BTreeMap<String, String>,
+    server: Option<Server>,
+}
+
+impl Completing {
+    /// Whether the server that is asked offers a tool of this name now.
+    pub fn offers_tool(&self, name: &str) -> bool {
+        self.server.as_ref().is_some_and(|server| server.has_tool(name))
+    }
 }
 
 /// A function that suggests values.
@@ -90,7 +98,9 @@ pub(crate) async fn complete(
         serde_json::from_slice(&params).map_err(|error| {
             RpcError::invalid_params(format!("Invalid completion request: {error}"))
         })?;
-    let completing = Completing { value: argument.value, arguments: context.arguments };
+    let asked = Some(server.clone());
+    let completing =
+        Completing { value: argument.value, arguments: context.arguments, server: asked };
     let suggesting = match r#ref {
         Reference::Prompt { name } => {
             let prompts = server.0.prompts.load();

@@ -52,7 +52,7 @@ impl Server {
         match (request.method.as_str(), cx.era()) {
             ("tools/list", _) => self.list(&self.0.tools.load(), &request, &cx),
             ("resources/read", _) => resource_read::read(self, request, cx).await,
-            ("resources/list", _) => match &self.0.lister {
+            ("resources/list", _) => match self.lister() {
                 Some(lister) => lister.list(self, request, cx).await,
                 None => self.list_resources(&request, &cx),
             },
@@ -87,16 +87,22 @@ impl Server {
     }
 
     fn list_resources(&self, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
-        if !self.offer().resources {
+        if !self.has_resources() {
             return Err(RpcError::method_not_found(&request.method));
         }
         self.0.resources.load().list(request, cx, &self.presentation())
     }
 
     fn list_templates(&self, request: &Request, cx: &Context) -> Result<Outcome, RpcError> {
-        if !self.offer().resources {
+        if !self.has_resources() {
             return Err(RpcError::method_not_found(&request.method));
         }
         self.0.templates.load().list(request, cx, &self.presentation())
+    }
+
+    /// Whether lists of resources are answered. While all are hidden they are not announced, but a
+    /// client that knew them before gets an empty list.
+    fn has_resources(&self) -> bool {
+        self.offer().resources || self.0.lister.is_some() || self.0.templates.load().is_offered()
     }
 }

@@ -16,6 +16,7 @@ use crate::content::Content;
 use crate::error::{Fault, ToolError};
 use crate::json::{Object, array, object};
 use crate::page::List;
+use crate::refused;
 use crate::server::Server;
 use crate::shelf::Listed;
 use crate::since;
@@ -191,14 +192,19 @@ pub(crate) async fn get(
     let name = request.params.text(Member::Name);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must say which prompt"))?;
     let prompt = server.0.prompts.load().get(&name).cloned();
-    let prompt =
-        prompt.ok_or_else(|| RpcError::invalid_params(format!("Unknown prompt: {name}")))?;
-    drop(name);
+    let name = name.into_owned();
     let (revision, identity) = (cx.revision, &server.0.identity);
-    let arguments = prompt.arguments(&request)?;
+    let arguments = prompt.as_ref().map(|prompt| prompt.arguments(&request)).transpose()?;
     let call = Call::new(server.clone(), request, cx)?;
-    let result = match (prompt.function)(call, arguments).await {
-        Ok(messages) => object(|result| {
+    let got = match prompt.zip(arguments) {
+        Some((prompt, arguments)) => {
+            let messages = (prompt.function)(call, arguments).await;
+            messages.map(|messages| (prompt, messages))
+        }
+        None => Err(refused::unknown_prompt(call, name).await),
+    };
+    let result = match got {
+        Ok((prompt, messages)) => object(|result| {
             if revision.era() == Era::Modern {
                 result.field("resultType", "complete");
             }

@@ -1,4 +1,4 @@
-//! Calls no tool ever sees: the tool is not there, or the arguments do not fit.
+//! Calls nothing here answers: the tool, resource or prompt is not there, or the arguments do not fit.
 //!
 //! By default a caller gets what the protocol says. A server with rules of its own (error shapes
 //! its clients know, an audit trail) gives the builder a function that decides instead.
@@ -13,7 +13,7 @@ use crate::error::ToolError;
 use crate::since;
 use crate::tool::{InvalidArguments, Running};
 
-/// Why a call was refused before any tool ran.
+/// Why a call was refused before anything of the server's ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -28,6 +28,16 @@ pub enum Refused {
         tool: String,
         /// What does not fit.
         problem: String,
+    },
+    /// There is no such resource here.
+    UnknownResource {
+        /// The URI that was to be read.
+        uri: String,
+    },
+    /// There is no such prompt here.
+    UnknownPrompt {
+        /// The name that was asked for.
+        name: String,
     },
 }
 
@@ -86,6 +96,24 @@ pub(crate) fn invalid_arguments(
     } else {
         ToolError::rpc(RpcError::invalid_params(message))
     })
+}
+
+/// How a read of a resource that is not there ends.
+pub(crate) async fn unknown_resource(call: Call, uri: String) -> ToolError {
+    let server = call.server.clone();
+    match &server.0.refuse {
+        Some(refuse) => refuse.0(call, Refused::UnknownResource { uri }).await,
+        None => ToolError::resource_not_found(uri),
+    }
+}
+
+/// How a request for a prompt that is not there ends.
+pub(crate) async fn unknown_prompt(call: Call, name: String) -> ToolError {
+    let server = call.server.clone();
+    match &server.0.refuse {
+        Some(refuse) => refuse.0(call, Refused::UnknownPrompt { name }).await,
+        None => ToolError::rpc(RpcError::invalid_params(format!("Unknown prompt: {name}"))),
+    }
 }
 
 fn settled(error: ToolError) -> Running {

@@ -6,8 +6,9 @@ use lyceum_wire::{Era, Member, Request, Revision, RpcError};
 use crate::annotations::Meta;
 use crate::cache::Cache;
 use crate::call::Call;
-use crate::error::Fault;
+use crate::error::{Fault, ToolError};
 use crate::json::{array, object};
+use crate::refused;
 use crate::resource::{Reading, ResourceContents};
 use crate::server::Server;
 use crate::uri_template::Variables;
@@ -19,6 +20,17 @@ struct Started {
     cache: Cache,
 }
 
+impl Started {
+    /// The contents, under the URI they were asked for by.
+    async fn finish(self, uri: &str) -> Result<(Vec<ResourceContents>, Cache), ToolError> {
+        let mut contents = self.reading.await?;
+        for contents in &mut contents {
+            contents.complete(uri, self.mime_type.as_ref());
+        }
+        Ok((contents, self.cache))
+    }
+}
+
 /// Answers `resources/read`.
 pub(crate) async fn read(
     server: &Server,
@@ -27,14 +39,13 @@ pub(crate) async fn read(
 ) -> Result<Outcome, RpcError> {
     let uri = uri(&request)?;
     let (revision, identity) = (cx.revision, &server.0.identity);
-    let Started { reading, mime_type, cache } = start(server, request, cx, &uri)?;
-    let result = match reading.await {
-        Ok(mut contents) => {
-            for contents in &mut contents {
-                contents.complete(&uri, mime_type.as_ref());
-            }
-            encode(server, &contents, revision, cache)
-        }
+    let call = Call::new(server.clone(), request, cx)?;
+    let read = match start(server, call, &uri) {
+        Ok(started) => started.finish(&uri).await,
+        Err(call) => Err(refused::unknown_resource(*call, uri).await),
+    };
+    let result = match read {
+        Ok((contents, cache)) => encode(server, &contents, revision, cache),
         Err(error) => match error.fault_without_result(revision.era()) {
             Fault::Interrupted(interruption) => interruption.encode(identity),
             Fault::Rpc(error) => return Err(error),
@@ -58,20 +69,16 @@ pub(crate) fn exists(server: &Server, uri: &str) -> bool {
         || server.0.abroad.load().claims(uri)
 }
 
-fn start(server: &Server, request: Request, cx: Context, uri: &str) -> Result<Started, RpcError> {
-    let era = cx.era();
+/// Begins to read what is at `uri`; gives the call back when there is nothing.
+fn start(server: &Server, call: Call, uri: &str) -> Result<Started, Box<Call>> {
     if let Some(resource) = server.0.resources.load().get(uri) {
-        let call = Call::new(server.clone(), request, cx)?;
         let reading = resource.about.read(call, Variables::default());
         let mime_type = resource.about.mime_type.clone();
         return Ok(Started { reading, mime_type, cache: resource.about.cache });
     }
     let templates = server.0.templates.load();
     let matched = templates.iter().find_map(|template| Some((template, template.matches(uri)?)));
-    let Some((template, variables)) = matched else {
-        return Err(RpcError::resource_not_found(uri, era));
-    };
-    let call = Call::new(server.clone(), request, cx)?;
+    let Some((template, variables)) = matched else { return Err(Box::new(call)) };
     let reading = template.about.read(call, variables);
     let mime_type = template.about.mime_type.clone();
     Ok(Started { reading, mime_type, cache: template.about.cache })

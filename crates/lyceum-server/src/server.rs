@@ -3,7 +3,7 @@
 //! Cheap to clone; all clones are the same server. How requests are answered is in `dispatch`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use lyceum_http::Caller;
@@ -43,8 +43,9 @@ pub(crate) struct Inner {
     pub(crate) abroad: ArcSwap<Abroad>,
     pub(crate) changes: Changes,
     pub(crate) tasks: Store,
-    /// Lists resources in the place of the shelf.
+    /// Lists resources in the place of the shelf, while it is enabled.
     pub(crate) lister: Option<Lister>,
+    pub(crate) is_lister_enabled: AtomicBool,
     pub(crate) refuse: Option<Refuse>,
     /// The operator's name for the shape of the tools.
     pub(crate) schema_version: Option<String>,
@@ -82,6 +83,34 @@ impl Server {
     fn enable(&self, enabled: impl Fn(&str, bool) -> bool) -> bool {
         let changed = replace(&self.0.tools, |tools| tools.with_enabled(&enabled));
         self.tell_if(changed, Change::Tools)
+    }
+
+    /// Shows the resource templates of which `enabled` says so, hides the others and tells clients;
+    /// `false` when that changes nothing. What is hidden cannot be read either.
+    pub fn enable_templates(&self, enabled: impl Fn(&str) -> bool) -> bool {
+        let changed =
+            replace(&self.0.templates, |templates| templates.with_enabled(|uri, _| enabled(uri)));
+        self.tell_if(changed, Change::Resources)
+    }
+
+    /// Shows the prompts of which `enabled` says so by their names, hides the others and tells
+    /// clients; `false` when that changes nothing.
+    pub fn enable_prompts(&self, enabled: impl Fn(&str) -> bool) -> bool {
+        let changed =
+            replace(&self.0.prompts, |prompts| prompts.with_enabled(|name, _| enabled(name)));
+        self.tell_if(changed, Change::Prompts)
+    }
+
+    /// Lists resources with the builder's function, or leaves its resources out of the list, and
+    /// tells clients; `false` when that changes nothing.
+    pub fn enable_listing(&self, enabled: bool) -> bool {
+        let before = self.0.is_lister_enabled.swap(enabled, Ordering::Relaxed);
+        self.tell_if(before != enabled && self.0.lister.is_some(), Change::Resources)
+    }
+
+    /// What lists resources now.
+    pub(crate) fn lister(&self) -> Option<&Lister> {
+        self.0.lister.as_ref().filter(|_| self.0.is_lister_enabled.load(Ordering::Relaxed))
     }
 
     /// Adds a resource, or replaces the one at its URI, and tells clients.
@@ -166,9 +195,9 @@ impl Server {
             tools: gateway || tools.is_offered(),
             resources: gateway
                 || resources.is_offered()
-                || templates.is_offered()
-                || self.0.lister.is_some(),
-            prompts: gateway || prompts.is_offered(),
+                || templates.is_shown()
+                || self.lister().is_some(),
+            prompts: gateway || prompts.is_shown(),
             completions: gateway
                 || prompts.iter().any(|prompt| !prompt.completers.is_empty())
                 || templates.iter().any(|template| !template.completers.is_empty()),

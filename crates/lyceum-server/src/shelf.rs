@@ -114,6 +114,11 @@ impl<T: Listed> Shelf<T> {
         self.last > 0
     }
 
+    /// Whether clients are told of this kind: not when all of it is hidden.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_offered() && (self.items.is_empty() || self.iter().next().is_some())
+    }
+
     /// The items other servers answer for.
     pub(crate) fn foreign(&self) -> &[Arc<ForeignItem>] {
         &self.foreign

@@ -12,6 +12,7 @@ mod following;
 mod prompts;
 pub(crate) mod refusal;
 mod resources;
+mod rights;
 mod schema;
 mod server;
 pub(crate) mod time;
@@ -20,4 +21,5 @@ mod uri;
 mod whole;
 
 pub(crate) use following::follow;
+pub(crate) use rights::offer;
 pub(crate) use server::{SCHEMA_VERSION, reserved, server};

@@ -2,13 +2,19 @@
 
 use lyceum_kb::store::ListPage;
 use lyceum_kb::{Kb, Prefix};
+use lyceum_server::Completing;
+
+use crate::knowledge::rights::{DocumentAccess, DocumentRights};
 
 /// One more than a client is shown, so that it learns that there are more.
 const SUGGESTIONS: usize = 101;
 
-/// Paths that begin with `typed`.
-pub(crate) async fn paths(kb: Kb, typed: String) -> Vec<String> {
-    let Ok(prefix) = Prefix::parse(&typed) else { return Vec::new() };
+/// Paths that begin with what was typed, if the endpoint may show them.
+pub(crate) async fn paths(kb: Kb, completing: Completing) -> Vec<String> {
+    if !rights(&completing).allows(DocumentAccess::CompletePaths) {
+        return Vec::new();
+    }
+    let Ok(prefix) = Prefix::parse(&completing.value) else { return Vec::new() };
     let page = ListPage { prefix, limit: SUGGESTIONS, ..ListPage::default() };
     match kb.list(page).await {
         Ok(list) => list.items.into_iter().map(|meta| meta.path.to_string()).collect(),
@@ -16,12 +22,19 @@ pub(crate) async fn paths(kb: Kb, typed: String) -> Vec<String> {
     }
 }
 
-/// Tags that begin with `typed`.
-pub(crate) async fn tags(kb: Kb, typed: String) -> Vec<String> {
-    match kb.store().tags(&typed, SUGGESTIONS).await {
+/// Tags that begin with what was typed, if the endpoint may show them.
+pub(crate) async fn tags(kb: Kb, completing: Completing) -> Vec<String> {
+    if !rights(&completing).allows(DocumentAccess::CompleteTags) {
+        return Vec::new();
+    }
+    match kb.store().tags(&completing.value, SUGGESTIONS).await {
         Ok(tags) => tags,
         Err(error) => nothing(&error),
     }
+}
+
+fn rights(completing: &Completing) -> DocumentRights {
+    DocumentRights::of(|tool| completing.offers_tool(tool))
 }
 
 /// Suggestions are a convenience: when there are none, people type on.

@@ -13,12 +13,15 @@ use serde::de::DeserializeOwned;
 use crate::keys::Budget;
 use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
-use crate::knowledge::{refusal, schema};
+use crate::knowledge::rights::{DocumentAccess, DocumentRights};
+use crate::knowledge::{prompts, refusal, schema, tools, uri};
 
 /// The author of writes where nobody has to say who they are.
 const ANONYMOUS: &str = "anonymous";
 /// How much of a made-up tool name, path or request id is written down, in characters.
 const MAX_NAME: usize = 256;
+/// What reading a resource is called in the audit trail.
+pub(crate) const READ_RESOURCE: &str = "resources/read";
 /// Refusals of one profile that get a line each; beyond that it is one a second.
 const BURST: u32 = 600;
 
@@ -36,16 +39,8 @@ pub(crate) struct Visit {
     tool: &'static str,
 }
 
-/// A failed call.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    error: Error,
-    /// Whether the store has written it down already.
-    audited: bool,
-}
-
 /// What a tool's function returns.
-pub(crate) type Answer<R> = Result<R, Failure>;
+pub(crate) type Answer<R> = Result<R, Error>;
 
 /// Arguments that are about a document, for the audit trail.
 pub(crate) trait Subject {
@@ -68,7 +63,7 @@ where
         async move {
             match running.await {
                 Ok(answer) => ToolResult::new().structured(&answer),
-                Err(failure) => Err(visit.tell(failure, subject).await),
+                Err(error) => Err(visit.tell(error, subject).await),
             }
         }
     };
@@ -92,22 +87,32 @@ where
     })
 }
 
-/// Ends a call no tool ever sees. `known` are the names some profile has.
-pub(crate) async fn refuse(desk: Desk, known: &[&str], call: Call, refused: Refused) -> ToolError {
+/// Ends a call nothing here answers.
+pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolError {
+    // What another profile has is withheld here, for those who read the audit trail.
+    let outcome = |known: bool| if known { Code::Forbidden } else { Code::NotFound };
     match refused {
         Refused::UnknownTool { name } => {
-            let (words, outcome) = if known.contains(&name.as_str()) {
-                ("Tool not allowed", Code::Forbidden.as_str())
-            } else {
-                ("Unknown tool", Code::NotFound.as_str())
-            };
-            desk.audit(actor(&call, &name), None, outcome).await;
+            let known = tools::NAMES.contains(&name.as_str());
+            let words = if known { "Tool not allowed" } else { "Unknown tool" };
+            desk.audit_refusal(&call, &name, None, outcome(known)).await;
             ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
         }
         Refused::InvalidArguments { tool, problem } => {
             let error = Error::invalid(format!("{tool}: {problem}; see its input schema"));
-            desk.audit(actor(&call, &tool), None, error.code().as_str()).await;
+            desk.audit_refusal(&call, &tool, None, error.code()).await;
             refusal::told(&error)
+        }
+        Refused::UnknownResource { uri } => {
+            let path = uri.strip_prefix(uri::SCHEME);
+            let document = Some(path.unwrap_or(&uri).to_owned());
+            desk.audit_refusal(&call, READ_RESOURCE, document, outcome(path.is_some())).await;
+            ToolError::resource_not_found(uri)
+        }
+        Refused::UnknownPrompt { name } => {
+            let known = prompts::NAMES.contains(&name.as_str());
+            desk.audit_refusal(&call, &name, None, outcome(known)).await;
+            ToolError::rpc(RpcError::invalid_params(format!("Unknown prompt: {name}")))
         }
         _ => refusal::told(&Error::internal("the call was refused")),
     }
@@ -119,14 +124,21 @@ impl Desk {
     }
 
     /// Writes a refusal down, or counts it when there are too many.
-    async fn audit(&self, actor: Actor, document: Option<String>, outcome: &str) {
+    pub(crate) async fn audit_refusal(
+        &self,
+        call: &Call,
+        tool: &str,
+        document: Option<String>,
+        code: Code,
+    ) {
+        let actor = actor(call, tool);
         let Some(omitted) = self.refusals.allowed() else { return };
         if omitted > 0 {
             let actor = Actor { profile: actor.profile.clone(), ..Actor::default() };
             self.write_down(actor, None, Budget::summary(omitted)).await;
         }
         let document = document.map(|document| document.chars().take(MAX_NAME).collect());
-        self.write_down(actor, document, outcome.to_owned()).await;
+        self.write_down(actor, document, code.as_str().to_owned()).await;
     }
 
     /// A store that cannot write it down is no reason to keep the answer back.
@@ -154,29 +166,21 @@ impl Visit {
         let written = tokio::spawn(async move { kb.write(write).await }).await;
         match written {
             Ok(Ok(written)) => Ok(written),
-            Ok(Err(error)) => Err(Failure { error, audited: true }),
-            Err(_) => {
-                Err(Error::internal("the write ended unexpectedly; read before retrying").into())
-            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::internal("the write ended unexpectedly; read before retrying")),
         }
     }
 
-    async fn tell(&self, failure: Failure, subject: Option<String>) -> ToolError {
-        let Failure { error, audited } = failure;
+    async fn tell(&self, error: Error, subject: Option<String>) -> ToolError {
         if error.code() == Code::Internal {
             tracing::error!(tool = self.tool, %error, "a tool failed");
         }
-        if !audited {
-            let actor = actor(&self.call, self.tool);
-            self.desk.audit(actor, subject, error.code().as_str()).await;
+        self.desk.audit_refusal(&self.call, self.tool, subject, error.code()).await;
+        let rights = DocumentRights::of_server(self.call.server());
+        match rights.allows(DocumentAccess::ErrorDetails) {
+            true => refusal::told(&error),
+            false => refusal::told(&refusal::discreet(error)),
         }
-        refusal::told(&error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, audited: false }
     }
 }
 

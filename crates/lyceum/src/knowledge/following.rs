@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use lyceum_kb::{Changed, DocPath, Kb, Status};
 use lyceum_server::Server;
 
+use crate::knowledge::rights::{DocumentAccess, DocumentRights};
+use crate::knowledge::uri;
+
 /// Tells the clients of `servers` of changes from now on. The task ends only when it is dropped: the
 /// servers hold the knowledge base too.
 ///
@@ -38,12 +41,16 @@ impl News {
     }
 
     fn tell(&self, server: &Server) {
-        for path in self.0.keys() {
-            for uri in crate::knowledge::uri::spellings(path) {
-                server.resource_updated(&uri);
+        let rights = DocumentRights::of_server(server);
+        if rights.allows(DocumentAccess::Updates) {
+            for path in self.0.keys() {
+                for uri in uri::spellings(path) {
+                    server.resource_updated(&uri);
+                }
             }
         }
-        if self.0.values().any(|came_or_went| *came_or_went) {
+        let came_or_went = self.0.values().any(|came_or_went| *came_or_went);
+        if came_or_went && rights.allows(DocumentAccess::ListResources) {
             server.resources_changed();
         }
     }

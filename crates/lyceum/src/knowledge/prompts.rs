@@ -7,6 +7,7 @@ use lyceum_server::{
 };
 use lyceum_wire::RpcError;
 
+use crate::knowledge::rights::DocumentAccess;
 use crate::knowledge::{completions, uri};
 
 /// The most text a prompt carries, in characters.
@@ -16,6 +17,14 @@ const PASSAGES: usize = 5;
 
 /// The names of all prompts.
 pub(crate) const NAMES: [&str; 2] = ["summarise_document", "answer_from_knowledge"];
+
+/// What a prompt shows of the documents.
+pub(crate) fn access(name: &str) -> DocumentAccess {
+    match name == NAMES[0] {
+        true => DocumentAccess::SummarisePrompt,
+        false => DocumentAccess::AnswerPrompt,
+    }
+}
 
 /// All prompts.
 pub(crate) fn all(kb: &Kb) -> [Prompt; 2] {
@@ -31,7 +40,7 @@ fn summarise_document(kb: Kb) -> Prompt {
     )
     .title("Summarise a document")
     .argument("path", "The document, e.g. guides/setup.md.")
-    .complete("path", move |completing| completions::paths(of_paths.clone(), completing.value))
+    .complete("path", move |completing| completions::paths(of_paths.clone(), completing))
 }
 
 fn answer_from_knowledge(kb: Kb) -> Prompt {
@@ -45,8 +54,8 @@ fn answer_from_knowledge(kb: Kb) -> Prompt {
     .argument("question", "What you want to know.")
     .optional_argument("tag", "Only look at documents with this tag.")
     .optional_argument("prefix", "Only look at documents whose path begins with this.")
-    .complete("tag", move |completing| completions::tags(of_tags.clone(), completing.value))
-    .complete("prefix", move |completing| completions::paths(of_paths.clone(), completing.value))
+    .complete("tag", move |completing| completions::tags(of_tags.clone(), completing))
+    .complete("prefix", move |completing| completions::paths(of_paths.clone(), completing))
 }
 
 async fn summary(kb: Kb, arguments: PromptArguments) -> Result<Vec<PromptMessage>, ToolError> {

@@ -1,6 +1,6 @@
 //! Errors of the knowledge base as results a model can read: `{error: {code, message, details}}`.
 
-use lyceum_kb::Error;
+use lyceum_kb::{Code, Error};
 use lyceum_server::{ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,6 +30,16 @@ impl From<&Error> for Refusal {
         let (message, details) = (error.message().to_owned(), error.details().clone());
         Self { error: Problem { code, message, details } }
     }
+}
+
+/// The same error without what it says about a document's text, for callers that may not read it.
+pub(crate) fn discreet(error: Error) -> Error {
+    let message = match error.code() {
+        Code::NotFoundInContent => "old_str does not occur in the document",
+        Code::Ambiguous => "old_str occurs more than once; add surrounding text",
+        _ => return error,
+    };
+    Error::new(error.code(), message)
 }
 
 /// The failed result that tells of `error`.

@@ -1,7 +1,7 @@
 //! Documents as resources: listed in pages, read by URI.
 
 use lyceum_kb::store::ListPage;
-use lyceum_kb::{Code, DocPath, Kb, Meta};
+use lyceum_kb::{Code, DocPath, Error, Kb, Meta};
 use lyceum_server::{
     Call, ResourceContents, ResourceLink, ResourcePage, ResourceTemplate, ToolError, Variables,
     template,
@@ -9,21 +9,22 @@ use lyceum_server::{
 use lyceum_wire::RpcError;
 use serde_json::json;
 
+use crate::knowledge::desk::{self, Desk};
 use crate::knowledge::{completions, time, uri};
 
 /// Documents in one page of `resources/list`.
 const PAGE: usize = 100;
 
 /// The template all documents match.
-pub(crate) fn documents(kb: &Kb) -> ResourceTemplate {
-    let (of_paths, kb) = (kb.clone(), kb.clone());
-    template(uri::TEMPLATE, "document", move |_: Call, variables: Variables| {
-        read(kb.clone(), variables.get("path").to_owned())
+pub(crate) fn documents(desk: &Desk) -> ResourceTemplate {
+    let (of_paths, desk) = (desk.kb.clone(), desk.clone());
+    template(uri::TEMPLATE, "document", move |call: Call, variables: Variables| {
+        read(desk.clone(), call, variables.get("path").to_owned())
     })
     .expect("one variable at the end is a template")
     .title("A document")
     .description("The whole text of a document, by its path. Subscribe to be told when it changes.")
-    .complete("path", move |completing| completions::paths(of_paths.clone(), completing.value))
+    .complete("path", move |completing| completions::paths(of_paths.clone(), completing))
 }
 
 /// A page of all documents; `after` is the last path of the page before.
@@ -45,14 +46,23 @@ fn link(meta: &Meta) -> ResourceLink {
     }
 }
 
-async fn read(kb: Kb, path: String) -> Result<ResourceContents, ToolError> {
-    // The client's own spelling of the URI is filled in where the error is sent.
-    let missing = || ToolError::resource_not_found(format!("{}{path}", uri::SCHEME));
-    let path = DocPath::parse(&path).map_err(|_| missing())?;
-    let document = kb.get(&path).await.map_err(|error| match error.code() {
-        Code::NotFound => missing(),
-        _ => ToolError::rpc(RpcError::internal(error.to_string())),
-    })?;
+async fn read(desk: Desk, call: Call, path: String) -> Result<ResourceContents, ToolError> {
+    let found = match DocPath::parse(&path) {
+        Ok(path) => desk.kb.get(&path).await,
+        Err(_) => Err(Error::not_found("no such path")),
+    };
+    let document = match found {
+        Ok(document) => document,
+        Err(error) => {
+            // The client's own spelling of the URI is filled in where the error is sent.
+            let missing = ToolError::resource_not_found(format!("{}{path}", uri::SCHEME));
+            desk.audit_refusal(&call, desk::READ_RESOURCE, Some(path), error.code()).await;
+            return Err(match error.code() {
+                Code::NotFound => missing,
+                _ => ToolError::rpc(RpcError::internal(error.to_string())),
+            });
+        }
+    };
     let meta = document.meta;
     Ok(ResourceContents::text("", document.body)
         .mime_type(meta.mime_type.as_str())

@@ -5,7 +5,7 @@ use lyceum_kb::Kb;
 use lyceum_server::{Call, Refused, Server};
 
 use crate::knowledge::desk::{self, Desk};
-use crate::knowledge::{prompts, resources, tools, uri};
+use crate::knowledge::{prompts, resources, rights, tools, uri};
 
 /// The shape of the tools. Raise it when a change could surprise a client that knew the one before.
 pub(crate) const SCHEMA_VERSION: &str = "1";
@@ -36,15 +36,13 @@ pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
         .description("One door to a team's knowledge and tools.")
         .instructions(INSTRUCTIONS)
         .schema_version(SCHEMA_VERSION)
-        .template(resources::documents(kb))
+        .template(resources::documents(&desk))
         .list_resources(move |_: Call, after| resources::list(lister.clone(), after))
-        .refuse(move |call: Call, refused: Refused| {
-            desk::refuse(refuser.clone(), &tools::NAMES, call, refused)
-        });
+        .refuse(move |call: Call, refused: Refused| desk::refuse(refuser.clone(), call, refused));
     let builder =
         prompts::all(kb).into_iter().fold(builder, |builder, prompt| builder.prompt(prompt));
     let tools = tools::all(&desk).into_iter();
     let server = tools.fold(builder, |builder, tool| builder.tool(tool)).build();
-    server.enable_tools(offers);
+    rights::offer(&server, offers);
     server
 }

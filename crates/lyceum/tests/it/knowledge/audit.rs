@@ -3,7 +3,7 @@
 use lyceum_kb::Policy;
 use lyceum_kb::store::Store;
 use lyceum_kb::store::sqlite::SqliteStore;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::Client;
@@ -52,10 +52,21 @@ async fn writes_and_refusals_are_written_down() {
 
 #[tokio::test]
 async fn floods_of_refused_calls_leave_few_lines_and_a_number() {
+    let delete = json!({ "name": "delete_document", "arguments": { "path": "a" } });
+    flood("/mcp-readonly", delete).await;
+}
+
+#[tokio::test]
+async fn floods_of_refused_writes_leave_few_lines_and_a_number() {
+    let arguments = json!({ "path": "a", "content": "x" });
+    flood("/mcp", json!({ "name": "update_document", "arguments": arguments })).await;
+}
+
+/// Makes the same refused call again and again.
+async fn flood(profile: &'static str, refused: Value) {
     const FLOOD: usize = 900;
     let (lyceum, data) = Lyceum::fresh(&[]).await;
-    let mut client = Client::of(&lyceum, "/mcp-readonly").await;
-    let refused = json!({ "name": "delete_document", "arguments": { "path": "a" } });
+    let mut client = Client::of(&lyceum, profile).await;
     let start = Instant::now();
     for _ in 0..FLOOD {
         client.ask("tools/call", refused.clone()).await;

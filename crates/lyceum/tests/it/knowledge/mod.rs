@@ -8,6 +8,7 @@ mod matrix; // every tool × profile × form × revision
 mod negotiation; // the agent-data vectors on `/mcp-gpt`
 mod principals; // what belongs to whom, with API keys and path tokens
 mod resources; // documents as resources, prompts, completions
+mod rights; // what endpoints show of documents beside their tools
 mod tools; // what each tool takes and answers
 mod toolset; // M-cases: names, profiles, schemas, hash
 mod writers; // many writers on one document
