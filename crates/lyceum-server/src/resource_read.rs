@@ -33,7 +33,7 @@ pub(crate) async fn read(
             for contents in &mut contents {
                 contents.complete(&uri, mime_type.as_ref());
             }
-            encode(server, &contents, revision, cache)
+            return written(server, contents, revision, cache).await;
         }
         Err(error) => match error.fault_without_result(revision.era()) {
             Fault::Interrupted(interruption) => interruption.encode(identity),
@@ -75,6 +75,28 @@ fn start(server: &Server, request: Request, cx: Context, uri: &str) -> Result<St
     let reading = template.about.read(call, variables);
     let mime_type = template.about.mime_type.clone();
     Ok(Started { reading, mime_type, cache: template.about.cache })
+}
+
+/// The outcome; large contents are written on a thread on which nothing else waits.
+async fn written(
+    server: &Server,
+    mut contents: Vec<ResourceContents>,
+    revision: Revision,
+    cache: Cache,
+) -> Result<Outcome, RpcError> {
+    const LARGE: usize = 256 << 10;
+    let charge = contents.iter_mut().find_map(ResourceContents::take_charge);
+    let size: usize = contents.iter().map(ResourceContents::size).sum();
+    let json = match size > LARGE {
+        false => encode(server, &contents, revision, cache),
+        true => {
+            let server = server.clone();
+            let encode = move || encode(&server, &contents, revision, cache);
+            let writing = tokio::task::spawn_blocking(encode);
+            writing.await.map_err(|_| RpcError::internal("the resource could not be written"))?
+        }
+    };
+    Ok(Outcome::json(json).charged(charge))
 }
 
 fn encode(

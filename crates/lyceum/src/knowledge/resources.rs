@@ -1,24 +1,28 @@
 //! Documents as resources: listed in pages, read by URI.
 
+use lyceum_http::UNCOUNTED_BYTES;
 use lyceum_kb::store::ListPage;
-use lyceum_kb::{Code, DocPath, Kb, Meta};
+use lyceum_kb::{Code, DocPath, Error, Kb, Meta};
 use lyceum_server::{
     Call, ResourceContents, ResourceLink, ResourcePage, ResourceTemplate, ToolError, Variables,
     template,
 };
-use lyceum_wire::RpcError;
+use lyceum_wire::{RpcError, encode};
 use serde_json::json;
 
+use crate::knowledge::charge::Payer;
 use crate::knowledge::{completions, time, uri};
 
 /// Documents in one page of `resources/list`.
 const PAGE: usize = 100;
+/// Bytes around the text of a document, such as its title and tags.
+const FRAME: usize = 128 << 10;
 
 /// The template all documents match.
-pub(crate) fn documents(kb: &Kb) -> ResourceTemplate {
+pub(crate) fn documents(kb: &Kb, max_text: usize) -> ResourceTemplate {
     let (of_paths, kb) = (kb.clone(), kb.clone());
-    template(uri::TEMPLATE, "document", move |_: Call, variables: Variables| {
-        read(kb.clone(), variables.get("path").to_owned())
+    template(uri::TEMPLATE, "document", move |call: Call, variables: Variables| {
+        read(call, kb.clone(), variables.get("path").to_owned(), max_text)
     })
     .expect("one variable at the end is a template")
     .title("A document")
@@ -45,20 +49,39 @@ fn link(meta: &Meta) -> ResourceLink {
     }
 }
 
-async fn read(kb: Kb, path: String) -> Result<ResourceContents, ToolError> {
+async fn read(
+    call: Call,
+    kb: Kb,
+    path: String,
+    max_text: usize,
+) -> Result<ResourceContents, ToolError> {
     // The client's own spelling of the URI is filled in where the error is sent.
     let missing = || ToolError::resource_not_found(format!("{}{path}", uri::SCHEME));
     let path = DocPath::parse(&path).map_err(|_| missing())?;
-    let document = kb.get(&path).await.map_err(|error| match error.code() {
+    let refused = |error: Error| match error.code() {
         Code::NotFound => missing(),
+        Code::InvalidArgument => ToolError::rpc(RpcError::invalid_params(error.to_string())),
         _ => ToolError::rpc(RpcError::internal(error.to_string())),
-    })?;
-    let meta = document.meta;
-    Ok(ResourceContents::text("", document.body)
+    };
+    let payer = Payer::of(&call);
+    let _work = payer.work(2 * max_text).await.map_err(refused)?;
+    let document = kb.get(&path).await.map_err(refused)?;
+    let (meta, body) = (document.meta, document.body);
+    let mut charge = None;
+    if body.len() > UNCOUNTED_BYTES / 8 {
+        let kept = body.len();
+        let sent = encode::str_length(&body) + FRAME;
+        charge = Some(payer.answer(sent, kept).await.map_err(refused)?);
+    }
+    let contents = ResourceContents::text("", body)
         .mime_type(meta.mime_type.as_str())
         .meta("title", meta.title)
         .meta("tags", json!(meta.tags))
         .meta("revision", meta.revision)
         .meta("updated_at", time::written(meta.updated_at))
-        .meta("vector_status", meta.vector_status.as_str()))
+        .meta("vector_status", meta.vector_status.as_str());
+    Ok(match charge {
+        Some(charge) => contents.charged(charge),
+        None => contents,
+    })
 }
