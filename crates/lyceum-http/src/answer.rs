@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use lyceum_wire::{Id, RpcError, encode};
 
 use crate::authenticate::Lapse;
+use crate::byte_budget::UNCOUNTED_BYTES;
 use crate::sse;
 use crate::stream::EventStream;
 
@@ -28,6 +29,8 @@ pub struct AnswerBody(Kind);
 #[derive(Debug)]
 enum Kind {
     Whole(Bytes),
+    /// A large message and what stands around it.
+    Pieces(Box<[Bytes; 3]>),
     Events(Pin<Box<EventStream>>),
 }
 
@@ -61,6 +64,10 @@ impl Body for AnswerBody {
         match &mut self.0 {
             Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Kind::Pieces(pieces) => {
+                let next = pieces.iter_mut().find(|piece| !piece.is_empty());
+                Poll::Ready(next.map(|piece| Ok(Frame::data(std::mem::take(piece)))))
+            }
             Kind::Events(events) => {
                 let frame = ready!(events.as_mut().poll_frame(cx));
                 Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
@@ -69,12 +76,19 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Kind::Whole(bytes) if bytes.is_empty())
+        match &self.0 {
+            Kind::Whole(bytes) => bytes.is_empty(),
+            Kind::Pieces(pieces) => pieces.iter().all(Bytes::is_empty),
+            Kind::Events(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Pieces(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
+            }
             Kind::Events(_) => SizeHint::default(),
         }
     }
@@ -109,13 +123,17 @@ pub(crate) fn error(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Re
 
 /// One JSON-RPC message as a complete event stream. Its length is known, so it goes out in one
 /// write and needs no chunked encoding.
-pub(crate) fn single_event(message: &[u8]) -> Response<AnswerBody> {
+pub(crate) fn single_event(message: Bytes) -> Response<AnswerBody> {
     single_event_in(HeaderMap::new(), message)
 }
 
 /// The same, its headers put into `headers`.
-pub(crate) fn single_event_in(headers: HeaderMap, message: &[u8]) -> Response<AnswerBody> {
-    event_stream_in(headers, AnswerBody::whole(sse::message_frame(message)))
+pub(crate) fn single_event_in(headers: HeaderMap, message: Bytes) -> Response<AnswerBody> {
+    let body = match message.len() > UNCOUNTED_BYTES {
+        true => AnswerBody(Kind::Pieces(Box::new(sse::message_pieces(None, message)))),
+        false => AnswerBody::whole(sse::message_frame(&message)),
+    };
+    event_stream_in(headers, body)
 }
 
 /// An event stream.

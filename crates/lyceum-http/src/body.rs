@@ -1,16 +1,27 @@
-//! Reads a request body within its bounds: size while streaming, pauses, and total time.
+//! Reads a request body within its bounds: size while it streams, its part of what all callers may
+//! have under way, pauses, total time, and how many JSON values it holds.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body;
 use tokio::time::{Instant, timeout_at};
 
 use crate::absorb;
+use crate::byte_budget::{ByteBudget, Exhausted, Reservation, UNCOUNTED_BYTES};
+use crate::caller::CallerId;
 use crate::limits::Limits;
+
+/// Values in a body that is counted. A value of two bytes takes up to a hundred times as much once
+/// it is read, so their number is bounded beside their bytes.
+const MAX_VALUES: usize = 100_000;
+
+/// How finely a body of known length is charged for as it arrives.
+const STEP: usize = 256 << 10;
 
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +30,12 @@ pub enum BodyError {
     /// It has more bytes than [`Limits::body_bytes`].
     #[error("the request body is larger than this endpoint accepts")]
     TooLarge,
+    /// It has more values than anything could be done with.
+    #[error("the request body holds more than 100000 JSON values; send less at once")]
+    TooManyValues,
+    /// Too many bytes of request bodies are under way.
+    #[error("{0}")]
+    NoRoom(Exhausted),
     /// It paused or lasted longer than [`Limits`] allow.
     #[error("the request body did not arrive in time")]
     TooSlow,
@@ -31,32 +48,44 @@ impl BodyError {
     /// The HTTP status that says so.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoRoom(exhausted) => exhausted.status(),
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Broken => StatusCode::BAD_REQUEST,
         }
     }
 }
 
-/// Reads `body` whole. The usual small body that arrived with its head costs no copy and no timer.
+impl From<Exhausted> for BodyError {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::NoRoom(exhausted)
+    }
+}
+
+/// Reads `body` whole. The usual small body that arrived with its head costs no copy and no timer; a
+/// large one is charged to `caller` in `budget` for as long as any of its bytes is kept.
 ///
 /// # Errors
-/// When it is larger or slower than `limits` allow; what is left of it must not be taken for the
-/// next request, so the connection should close.
-pub async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
+/// When it is larger or slower than `limits` allow, or there is no room for it; what is left of it
+/// must not be taken for the next request, so the connection should close.
+pub async fn read<B>(
+    body: B,
+    limits: &Limits,
+    budget: &Arc<ByteBudget>,
+    caller: impl Fn() -> CallerId,
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
 {
-    if body.size_hint().lower() > limits.body_bytes as u64 {
+    let expected = body.size_hint();
+    if expected.lower() > limits.body_bytes as u64 {
         return Err(BodyError::TooLarge);
     }
     let mut body = pin!(body);
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut arrived = Arrived { expected: expected.lower() as usize, ..Arrived::default() };
     let mut deadline = None;
     loop {
-        let arrived = poll_fn(|cx| Poll::Ready(poll_data(body.as_mut(), cx))).await;
-        let frame = match arrived {
+        let frame = match poll_fn(|cx| Poll::Ready(poll_data(body.as_mut(), cx))).await {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let now = Instant::now();
@@ -68,25 +97,104 @@ where
             }
         };
         let Some(data) = frame? else { break };
-        if first.len() + rest.len() + data.len() > limits.body_bytes {
+        let length = arrived.length() + data.len();
+        if length > limits.body_bytes {
             return Err(BodyError::TooLarge);
         }
-        if first.is_empty() {
-            first = data;
-        } else {
-            rest.extend_from_slice(&data);
+        if length > UNCOUNTED_BYTES {
+            // Boxed, so that small bodies do not pay for its size.
+            Box::pin(arrived.charge(length, budget, &caller)).await?;
         }
+        arrived.add(data);
         if body.is_end_stream() {
             break;
         }
     }
-    if rest.is_empty() {
-        return Ok(first);
+    arrived.whole()
+}
+
+/// What has arrived of a body.
+#[derive(Default)]
+struct Arrived {
+    /// The length it was announced with, or 0.
+    expected: usize,
+    /// All of it, as long as it came in one piece.
+    first: Bytes,
+    rest: Vec<u8>,
+    reservation: Option<Reservation>,
+}
+
+impl Arrived {
+    fn length(&self) -> usize {
+        self.first.len() + self.rest.len()
     }
-    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&rest);
-    Ok(whole.freeze())
+
+    /// Charges for `length` bytes. Announced bytes count when they come: to announce is cheap.
+    async fn charge(
+        &mut self,
+        length: usize,
+        budget: &Arc<ByteBudget>,
+        caller: &impl Fn() -> CallerId,
+    ) -> Result<(), BodyError> {
+        let is_first = self.length() == 0;
+        let known = length <= self.expected;
+        let bytes = match known || is_first {
+            true => length.next_multiple_of(STEP).min(self.expected.max(length)),
+            // Without a known length the buffer doubles, and is there twice while it does.
+            false if length > self.rest.capacity() => 2 * length.max(self.rest.capacity()) + length,
+            false => return Ok(()),
+        };
+        match &mut self.reservation {
+            Some(reservation) => reservation.grow_soon(bytes).await?,
+            None => self.reservation = Some(budget.reserve_soon(&caller(), bytes).await?),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, data: Bytes) {
+        if self.length() == 0 {
+            self.first = data;
+            return;
+        }
+        let length = self.length() + data.len();
+        if self.rest.capacity() < length {
+            let room = if length <= self.expected { self.expected } else { 2 * length };
+            self.rest.reserve_exact(room - self.rest.len());
+        }
+        self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+        self.rest.extend_from_slice(&data);
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink(self.rest.capacity().min(reservation.bytes()));
+        }
+    }
+
+    fn whole(self) -> Result<Bytes, BodyError> {
+        let bytes = if self.rest.is_empty() { self.first } else { self.rest.into() };
+        let Some(reservation) = self.reservation else { return Ok(bytes) };
+        if has_too_many_values(&bytes) {
+            return Err(BodyError::TooManyValues);
+        }
+        Ok(Arc::new(reservation).attach(bytes))
+    }
+}
+
+/// Whether a JSON text holds more than [`MAX_VALUES`]. What is no JSON is found out later.
+fn has_too_many_values(json: &[u8]) -> bool {
+    let mut n_values = 0;
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => loop {
+                match bytes.find(|byte| matches!(byte, b'"' | b'\\')) {
+                    Some(b'\\') => drop(bytes.next()),
+                    _ => break,
+                }
+            },
+            b',' | b'[' | b'{' => n_values += 1,
+            _ => {}
+        }
+    }
+    n_values > MAX_VALUES
 }
 
 /// The next piece of a body; trailers are passed over.
@@ -107,5 +215,18 @@ where
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings_only() {
+        let many = "1,".repeat(MAX_VALUES + 1);
+        assert!(has_too_many_values(format!("[{many}1]").as_bytes()));
+        assert!(!has_too_many_values(format!(r#"["{many}\"{many}", 1]"#).as_bytes()));
+        assert!(has_too_many_values(format!(r#"["\\",{many}1]"#).as_bytes()));
     }
 }

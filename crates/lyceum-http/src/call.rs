@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use lyceum_wire::{Era, ErrorCode, Id, Notification, Request, RpcError, encode};
 
 use crate::answer;
+use crate::byte_budget::UNCOUNTED_BYTES;
+use crate::caller::CallerId;
 use crate::context::{Context, Principal};
 use crate::dialect::{Decision, Policy};
 use crate::endpoint::Shared;
@@ -135,6 +138,7 @@ impl<H: Handler> Shared<H> {
             let era = cx.era();
             let id = request.id.clone();
             let is_tool_call = request.method == "tools/call";
+            let (principal, peer) = (cx.principal.clone(), cx.peer);
             let started = catch_unwind(AssertUnwindSafe(|| shared.handler.call(request, cx)));
             let ended = match started {
                 Ok(call) => Guarded { call: std::pin::pin!(call) }.await,
@@ -145,13 +149,35 @@ impl<H: Handler> Shared<H> {
                 Err(RpcError::internal("the server failed while handling this request"))
             });
             match result {
-                Ok(outcome) => Answer::whole(outcome.into_response(&id)),
+                Ok(outcome) => {
+                    let is_charged = outcome.is_charged();
+                    let message = outcome.into_response(&id);
+                    if message.len() <= UNCOUNTED_BYTES || is_charged {
+                        return Answer::whole(message);
+                    }
+                    let caller = CallerId::new(principal, peer);
+                    // Boxed, so that small answers do not pay for its size.
+                    Box::pin(shared.charged(message, &id, caller, era)).await
+                }
                 Err(error) if era == Era::Legacy => {
                     Answer::error(&id, &in_dialect(error, is_tool_call, shared.policy), era)
                 }
                 Err(error) => Answer::error(&id, &error, era),
             }
         })
+    }
+
+    /// An answer whose bytes are charged to `caller` until it has taken them.
+    async fn charged(&self, message: Bytes, id: &Id, caller: CallerId, era: Era) -> Answer {
+        if message.len() > self.limits.answer_bytes {
+            let limit = self.limits.answer_bytes;
+            let text = format!("the answer is larger than {limit} bytes; ask for less at once");
+            return Answer::error(id, &RpcError::internal(text), era);
+        }
+        match self.budgets.claim(&caller, message).await {
+            Ok(message) => Answer::whole(message),
+            Err(exhausted) => Answer::refused(id, TooMany::Bytes(exhausted)),
+        }
     }
 
     /// Lets the handler take note of a notification, on a task of its own if that takes time and
@@ -185,6 +211,12 @@ impl Answer {
     /// An answer that is framed already.
     pub(crate) fn whole(message: Bytes) -> Self {
         Self { status: StatusCode::OK, message, succeeded: true }
+    }
+
+    /// The refusal of a call for want of room.
+    pub(crate) fn refused(id: &Id, too_many: TooMany) -> Self {
+        let message = encode::error(Some(id), &too_many.into());
+        Self { status: too_many.status(), message, succeeded: false }
     }
 
     pub(crate) fn error(id: &Id, error: &RpcError, era: Era) -> Self {
@@ -247,9 +279,14 @@ pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> P
 /// Frames an answer before which nothing was streamed. Its headers are put into `headers`.
 pub(crate) fn respond(headers: HeaderMap, answer: Answer, decision: Decision) -> Reply {
     if decision == Decision::Sse && answer.status == StatusCode::OK {
-        return answer::single_event_in(headers, &answer.message);
+        return answer::single_event_in(headers, answer.message);
     }
-    answer::json_in(headers, answer.status, answer.message)
+    let status = answer.status;
+    let mut reply = answer::json_in(headers, status, answer.message);
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
+    }
+    reply
 }
 
 /// Polls a future and turns a panic into an error, so that one request cannot end a connection

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lyceum_wire::{ClientCapabilities, Era, LogLevel, Revision, RevisionSet, RpcError, encode};
 
+use crate::byte_budget::ByteBudgets;
+use crate::caller::CallerId;
 use crate::legacy::Session;
 use crate::seal::Sealer;
 
@@ -82,6 +85,10 @@ pub struct Context {
     pub progress_token: Option<Bytes>,
     /// Who is calling; `None` where the endpoint asks for no credentials.
     pub principal: Option<Principal>,
+    /// The address the request came from, where it came from one.
+    pub peer: Option<IpAddr>,
+    /// What large bodies and answers are charged to.
+    pub budgets: Arc<ByteBudgets>,
     /// The endpoint's name: its path, or `stdio`.
     pub endpoint: Arc<str>,
     /// Which legacy session this is, whether or not it has live state; `None` outside any. Bytes and
@@ -107,6 +114,11 @@ impl Context {
             Some(session) => Caller::Session(session),
             None => Caller::Principal(Arc::clone(&self.endpoint), self.principal.clone()),
         }
+    }
+
+    /// Who is charged for what this request costs.
+    pub fn caller_id(&self) -> CallerId {
+        CallerId::new(self.principal.clone(), self.peer)
     }
 
     /// Sends a notification on this call's stream. `params` is raw JSON.

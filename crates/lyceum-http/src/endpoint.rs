@@ -17,6 +17,7 @@ use tower_service::Service;
 
 use crate::answer::AnswerBody;
 use crate::authenticate::Authenticate;
+use crate::byte_budget::ByteBudgets;
 use crate::counters::Counters;
 use crate::dialect::{Dialect, Policy};
 use crate::guard::{HostPolicy, OriginPolicy};
@@ -50,6 +51,7 @@ pub(crate) struct Shared<H> {
     pub(crate) authenticate: Option<Arc<dyn Authenticate>>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) limits: Limits,
+    pub(crate) budgets: Arc<ByteBudgets>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
@@ -73,6 +75,7 @@ impl<H: Handler> Endpoint<H> {
             authenticate: None,
             sealer: None,
             limits: Limits::default(),
+            budgets: None,
             revocations: None,
         }
     }
@@ -159,6 +162,7 @@ pub struct EndpointBuilder<H> {
     authenticate: Option<Arc<dyn Authenticate>>,
     sealer: Option<Arc<Sealer>>,
     limits: Limits,
+    budgets: Option<Arc<ByteBudgets>>,
     revocations: Option<PathBuf>,
 }
 
@@ -233,6 +237,13 @@ impl<H: Handler> EndpointBuilder<H> {
         self
     }
 
+    /// What large bodies and answers are charged to; endpoints of one process share it. Default:
+    /// budgets of its own, as its limits say.
+    pub fn budgets(mut self, budgets: Arc<ByteBudgets>) -> Self {
+        self.budgets = Some(budgets);
+        self
+    }
+
     /// The file that remembers, across restarts, which sessions their clients ended. Endpoints may
     /// share it.
     pub fn revocations(mut self, path: impl Into<PathBuf>) -> Self {
@@ -266,6 +277,7 @@ impl<H: Handler> EndpointBuilder<H> {
             origins: self.origins,
             authenticate: self.authenticate,
             sealer: self.sealer.unwrap_or_else(|| Arc::new(Sealer::ephemeral())),
+            budgets: self.budgets.unwrap_or_else(|| Arc::new(ByteBudgets::new(&self.limits))),
             limits: self.limits,
             sessions: Arc::new(sessions),
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lyceum_wire::{Id, Notification, ParamHeaders, Request, RpcError, Writer, encode};
 
+use crate::byte_budget::{Reservation, UNCOUNTED_BYTES};
 use crate::context::Context;
 use crate::legacy::Session;
 
@@ -73,7 +74,10 @@ pub struct About<'a> {
 
 /// The raw JSON of a request's `result` member, already in the shape of the request's era.
 #[derive(Debug, Clone)]
-pub struct Outcome(Form);
+pub struct Outcome {
+    form: Form,
+    charge: Option<Arc<Reservation>>,
+}
 
 #[derive(Debug, Clone)]
 enum Form {
@@ -85,14 +89,14 @@ enum Form {
 impl Outcome {
     /// Wraps compact, single-line JSON.
     pub fn json(result: impl Into<Bytes>) -> Self {
-        Self(Form::Result(result.into()))
+        Self { form: Form::Result(result.into()), charge: None }
     }
 
     /// Has `fill` write the members of the result of request `id`, in about `room` bytes: where the
     /// response needs them, so that nobody has to copy them there.
     pub fn written(id: &Id, room: usize, fill: impl FnOnce(&mut Writer)) -> Self {
         let response = encode::result_with(id, room, fill);
-        Self(Form::Response(response, encode::result_start(id)))
+        Self { form: Form::Response(response, encode::result_start(id)), charge: None }
     }
 
     /// Serializes `result`.
@@ -106,9 +110,21 @@ impl Outcome {
         }
     }
 
+    /// Holds `reservation` until the client has taken the response. A large result that brings none
+    /// is charged for when it is there, and may be refused then.
+    #[must_use]
+    pub fn charged(self, reservation: Option<Arc<Reservation>>) -> Self {
+        Self { charge: reservation, ..self }
+    }
+
+    /// Whether a reservation came with it.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.charge.is_some()
+    }
+
     /// The JSON text.
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
+        match &self.form {
             Form::Result(result) => result,
             Form::Response(response, start) => &response[*start..response.len() - 1],
         }
@@ -116,9 +132,16 @@ impl Outcome {
 
     /// The response to request `id`.
     pub fn into_response(self, id: &Id) -> Bytes {
-        match self.0 {
+        let response = match self.form {
+            Form::Result(result) if result.len() > UNCOUNTED_BYTES => {
+                encode::result_around(id, result.into())
+            }
             Form::Result(result) => encode::result(id, &result),
             Form::Response(response, _) => response,
+        };
+        match self.charge {
+            Some(charge) => charge.attach(response),
+            None => response,
         }
     }
 }
@@ -129,9 +152,10 @@ mod tests {
 
     #[test]
     fn a_result_is_the_same_whether_it_is_wrapped_or_written_in_place() {
-        for id in [Id::number(1), Id::number(1_234_567)] {
-            let wrapped = Outcome::json(r#"{"a":1}"#);
-            let written = Outcome::written(&id, 0, |out| out.raw("a", "1"));
+        let large = format!("\"{}\"", "x".repeat(UNCOUNTED_BYTES));
+        for (id, value) in [(Id::number(1), "1"), (Id::number(1_234_567), large.as_str())] {
+            let wrapped = Outcome::json(format!(r#"{{"a":{value}}}"#));
+            let written = Outcome::written(&id, 0, |out| out.raw("a", value));
             assert_eq!(written.as_bytes(), wrapped.as_bytes());
             assert_eq!(written.into_response(&id), wrapped.into_response(&id));
         }

@@ -10,7 +10,9 @@ pub mod accept;
 mod answer;
 mod authenticate;
 mod body;
+mod byte_budget;
 mod call;
+mod caller;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]
@@ -51,6 +53,8 @@ mod watched;
 pub use answer::AnswerBody;
 pub use authenticate::{Authenticate, AuthenticateFuture, Lapse, Unauthorized};
 pub use body::{BodyError, read as read_body};
+pub use byte_budget::{ByteBudget, ByteBudgets, Exhausted, PATIENCE, Reservation, UNCOUNTED_BYTES};
+pub use caller::{CallerId, peer};
 pub use context::{Caller, Context, Delivery, Outlet, OutletFuture, Principal};
 pub use dialect::Dialect;
 pub use endpoint::{Endpoint, EndpointBuilder, InfoDocument, ResponseFuture};

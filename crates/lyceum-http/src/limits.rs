@@ -4,11 +4,23 @@ use tokio::time::Duration;
 
 /// What one endpoint will hold and how long it will wait.
 ///
-/// Memory is bounded by `streams × 2 × stream_bytes + replay_bytes + requests in flight × body_bytes`.
+/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + streams × stream_bytes + replay_bytes`, and
+/// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body (413 beyond).
     pub body_bytes: usize,
+    /// Bytes of request bodies that all callers together may have under way (503 beyond, or 429 for
+    /// a caller that has more than it leaves free).
+    pub bodies_bytes: usize,
+    /// Bytes of one answer, as they are sent; a quarter of it is for a whole batch.
+    pub answer_bytes: usize,
+    /// Bytes of answers that all callers together may have under way (503 beyond, or 429 for a
+    /// caller that has more than it leaves free).
+    pub answers_bytes: usize,
+    /// Bytes that all calls together may work with before they answer (503 beyond, or 429 for a
+    /// caller that has more than it leaves free).
+    pub work_bytes: usize,
     /// The longest pause between two pieces of a request body (408 beyond).
     pub body_idle: Duration,
     /// The longest time a whole request body may take (408 beyond).
@@ -47,6 +59,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 4 << 20,
+            bodies_bytes: 128 << 20,
+            answer_bytes: 32 << 20,
+            answers_bytes: 256 << 20,
+            work_bytes: 256 << 20,
             body_idle: Duration::from_secs(15),
             body_total: Duration::from_secs(60),
             stream_bytes: 256 << 10,

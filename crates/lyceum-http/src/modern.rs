@@ -50,8 +50,8 @@ impl<H: Handler> Shared<H> {
         let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
         let (id, posted) =
             (request.id.clone(), PostedIn::Modern { principal: arrival.principal.clone() });
-        let cx =
-            self.modern_context(&request, &modern, arrival.principal, Arc::clone(&outlet) as _);
+        let (principal, peer) = (arrival.principal, arrival.peer);
+        let cx = self.modern_context(&request, &modern, principal, peer, Arc::clone(&outlet) as _);
         let call = self.start(request, cx);
         Ok(Next::Call(PostedCall { id, call, outlet, decision: verdict.decision, posted }))
     }
@@ -61,6 +61,7 @@ impl<H: Handler> Shared<H> {
         request: &Request,
         modern: &ModernRequest,
         principal: Option<crate::context::Principal>,
+        peer: Option<std::net::IpAddr>,
         outlet: Arc<dyn Outlet>,
     ) -> Context {
         Context {
@@ -70,6 +71,8 @@ impl<H: Handler> Shared<H> {
             log_level: modern.log_level,
             progress_token: request.params.slice(Member::MetaProgressToken),
             principal,
+            peer,
+            budgets: Arc::clone(&self.budgets),
             endpoint: Arc::clone(&self.name),
             session_key: None,
             session: None,

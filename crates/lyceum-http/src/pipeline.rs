@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::answer::{self, AnswerBody};
 use crate::authenticate::Unauthorized;
 use crate::body::{self, BodyError};
 use crate::call::{Answer, Answered, PostedCall};
+use crate::caller::{self, CallerId};
 use crate::context::Principal;
 use crate::cors;
 use crate::dialect::{ContentTypeRule, Decision, Verdict, decide_post};
@@ -27,6 +29,7 @@ use crate::fields::{Fields, Known};
 use crate::guard::{self, ContentType, Refused};
 use crate::handler::Handler;
 use crate::request_id::{REQUEST_ID, request_id_or_next};
+use crate::too_many::TooMany;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -42,6 +45,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) uri: &'a Uri,
     pub(crate) fields: &'a Fields<'a>,
     pub(crate) principal: Option<Principal>,
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) acceptance: Acceptance,
     pub(crate) trace: &'a mut Trace,
 }
@@ -106,6 +110,7 @@ impl<H: Handler> Shared<H> {
         B: Body<Data = Bytes> + Send,
     {
         let (mut head, body) = request.into_parts();
+        let peer = caller::peer();
         async move {
             // Pinned here and lent out, because each function it moved through would copy it.
             let body = pin!(body);
@@ -114,7 +119,7 @@ impl<H: Handler> Shared<H> {
             let admitted = self.admit(&head.uri, &fields);
             let end = match &admitted {
                 Err(refused) => End::Reply(refuse(refused)),
-                Ok(_) => self.walk(&head, &fields, body, &mut trace).await,
+                Ok(_) => self.walk(&head, &fields, body, peer, &mut trace).await,
             };
             let request_id = request_id_or_next(fields.first(Known::RequestId));
             let origin = admitted.ok().flatten().cloned();
@@ -152,6 +157,7 @@ impl<H: Handler> Shared<H> {
         head: &Parts,
         fields: &Fields<'_>,
         body: Pin<&mut B>,
+        peer: Option<IpAddr>,
         trace: &mut Trace,
     ) -> End
     where
@@ -165,7 +171,7 @@ impl<H: Handler> Shared<H> {
             Err(reply) => return End::Reply(reply),
         };
         let acceptance = fields.acceptance();
-        let mut arrival = Arrival { uri: &head.uri, fields, principal, acceptance, trace };
+        let mut arrival = Arrival { uri: &head.uri, fields, principal, peer, acceptance, trace };
         match head.method {
             Method::POST => {}
             Method::GET => return End::Reply(self.get(arrival)),
@@ -176,7 +182,8 @@ impl<H: Handler> Shared<H> {
             Ok(verdict) => verdict,
             Err(reply) => return End::Reply(reply),
         };
-        let body = match body::read(body, &self.limits).await {
+        let caller = || CallerId::new(arrival.principal.clone(), peer);
+        let body = match body::read(body, &self.limits, &self.budgets.bodies, caller).await {
             Ok(body) => body,
             Err(error) => return End::Reply(unread(error)),
         };
@@ -255,7 +262,7 @@ impl<H: Handler> Shared<H> {
         };
         let in_band = status == 200 && !lyceum_wire::is_modern_get(&routing.version);
         match (in_band, verdict.decision) {
-            (true, Decision::Sse) => answer::single_event(&refusal.body()),
+            (true, Decision::Sse) => answer::single_event(refusal.body()),
             (true, _) => answer::json(StatusCode::OK, refusal.body()),
             (false, _) => refused(&refusal),
         }
@@ -365,8 +372,12 @@ pub(crate) fn refuse(refused: &Refused) -> Reply {
 }
 
 /// A body that was not read to its end. What is left of it must not be taken for the next request.
-fn unread(error: BodyError) -> Reply {
-    let mut reply = plain_error(error.status(), error.to_string());
+pub(crate) fn unread(error: BodyError) -> Reply {
+    let mut reply = match error {
+        // The client did nothing wrong, so the code is not that of an invalid request.
+        BodyError::NoRoom(exhausted) => TooMany::Bytes(exhausted).reply(None),
+        _ => plain_error(error.status(), error.to_string()),
+    };
     reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply
 }

@@ -17,6 +17,7 @@ use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
 use crate::absorb::Absorber;
+use crate::caller::polled_for;
 use crate::connections::{Connections, Entry, Order};
 use crate::flow_stall::{self, Streams};
 use crate::stall::StallGuard;
@@ -107,7 +108,7 @@ where
 /// Drives a connection and follows the orders of its entry. A macro, because hyper's two kinds of
 /// connection share no trait for `graceful_shutdown`.
 macro_rules! follow {
-    ($connection:ident, $entry:ident, $absorber:expr) => {{
+    ($connection:ident, $entry:ident, $peer:expr, $absorber:expr) => {{
         let mut absorber: Option<Absorber> = $absorber;
         let (mut registered, mut finishing) = (false, false);
         std::future::poll_fn(|cx| {
@@ -124,7 +125,7 @@ macro_rules! follow {
                 Some(absorber) => absorber.waker(cx.waker()),
                 None => cx.waker(),
             };
-            $connection.as_mut().poll(&mut Context::from_waker(waker))
+            polled_for($peer, || $connection.as_mut().poll(&mut Context::from_waker(waker)))
         })
         .await
     }};
@@ -176,6 +177,7 @@ impl Protocols {
             () = entry.watch().told() => None,
         };
         let Some(is_http2) = is_http2 else { return };
+        let peer = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
         let watch = Arc::clone(entry.watch());
         let io = TokioIo::new(StallGuard::new(stream, self.write_stall, watch, !is_http2));
         let piece = if is_http2 { flow_stall::PIECE } else { usize::MAX };
@@ -183,10 +185,10 @@ impl Protocols {
         let ended = if is_http2 {
             // Boxed, so that the many HTTP/1.1 connections do not pay for the size of this one.
             let mut connection = Box::pin(self.http2.serve_connection(io, service));
-            follow!(connection, entry, None)
+            follow!(connection, entry, peer, None)
         } else {
             let mut connection = pin!(self.http1.serve_connection(io, service));
-            follow!(connection, entry, Some(Absorber::default()))
+            follow!(connection, entry, peer, Some(Absorber::default()))
         };
         if let Err(error) = ended {
             tracing::debug!("connection ended: {error}");

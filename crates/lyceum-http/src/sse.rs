@@ -9,4 +9,5 @@ mod encode;
 mod tests;
 
 pub use decode::{DecodedEvent, Decoder, TooLong};
+pub(crate) use encode::message_pieces;
 pub use encode::{Event, KEEP_ALIVE, encode, is_event_id, message_frame};

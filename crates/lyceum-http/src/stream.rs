@@ -2,6 +2,7 @@
 //!
 //! [`Outbox`]: crate::outbox::Outbox
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use tokio::time::{Duration, Instant, Sleep};
 
 use crate::authenticate::Lapse;
+use crate::byte_budget::UNCOUNTED_BYTES;
 use crate::outbox::{Outbox, Read, Reader};
 use crate::sse::{self, Event};
 use crate::timers::later;
@@ -24,8 +26,8 @@ pub(crate) struct EventStream {
     reader: Reader,
     /// The stream's number, where its events carry ids.
     number: Option<u64>,
-    /// A frame to send before anything else.
-    first: Option<Bytes>,
+    /// Pieces of frames to send before anything else.
+    queued: VecDeque<Bytes>,
     call: Option<(Running, Arc<Outbox>)>,
     keep_alive: Duration,
     silence: Pin<Box<Sleep>>,
@@ -38,8 +40,8 @@ pub(crate) struct EventStream {
 impl EventStream {
     pub(crate) fn new(reader: Reader, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
-        let (number, first, call, guard, end) = (None, None, None, None, None);
-        Self { reader, number, first, call, keep_alive, silence, guard, end }
+        let (number, queued, call, guard, end) = (None, VecDeque::new(), None, None, None);
+        Self { reader, number, queued, call, keep_alive, silence, guard, end }
     }
 
     /// Gives every event an id, so that the client can resume.
@@ -50,7 +52,7 @@ impl EventStream {
 
     /// Sends `frame` before anything else.
     pub(crate) fn starting_with(mut self, frame: Bytes) -> Self {
-        self.first = Some(frame);
+        self.queued.push_back(frame);
         self
     }
 
@@ -84,8 +86,8 @@ impl EventStream {
             this.end = Some(Box::pin(std::future::ready(())));
             return Poll::Ready(None);
         }
-        if let Some(first) = this.first.take() {
-            return Poll::Ready(Some(first));
+        if let Some(piece) = this.queued.pop_front() {
+            return Poll::Ready(Some(piece));
         }
         if let Some((call, outbox)) = &mut this.call
             && let Poll::Ready(last) = call.as_mut().poll(cx)
@@ -96,7 +98,13 @@ impl EventStream {
         match this.reader.poll_read(cx) {
             Poll::Ready(Read::Message(sequence, message)) => {
                 this.silence.as_mut().reset(later(Instant::now(), this.keep_alive));
-                Poll::Ready(Some(frame(this.number, sequence, &message)))
+                if message.len() <= UNCOUNTED_BYTES {
+                    return Poll::Ready(Some(frame(this.number, sequence, &message)));
+                }
+                let id = this.number.map(|stream| event_id(stream, sequence));
+                let pieces = sse::message_pieces(id.as_deref(), message);
+                this.queued.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+                Poll::Ready(this.queued.pop_front())
             }
             Poll::Ready(Read::End) => Poll::Ready(None),
             Poll::Pending => {

@@ -11,6 +11,7 @@ use http::{HeaderValue, StatusCode};
 use lyceum_wire::{Id, RpcError};
 
 use crate::answer;
+use crate::byte_budget::Exhausted;
 use crate::context::Principal;
 use crate::pipeline::Reply;
 
@@ -29,20 +30,34 @@ pub(crate) enum TooMany {
     CallsOfPrincipal,
     #[error("too many calls of this session are running; wait for some to end")]
     CallsOfSession,
+    #[error("{0}")]
+    Bytes(Exhausted),
+    #[error("the answers to this batch are too large together; ask for this one by itself")]
+    Batch,
 }
 
 impl TooMany {
     /// The refusal of a request, by its id if it has one.
     pub(crate) fn reply(self, id: Option<&Id>) -> Reply {
-        let (status, seconds) = match self {
-            Self::Sessions => (StatusCode::SERVICE_UNAVAILABLE, 5),
-            Self::Calls => (StatusCode::SERVICE_UNAVAILABLE, 1),
-            Self::SessionsOfPrincipal => (StatusCode::TOO_MANY_REQUESTS, 5),
-            Self::CallsOfPrincipal | Self::CallsOfSession => (StatusCode::TOO_MANY_REQUESTS, 1),
+        let seconds = match self {
+            Self::Sessions | Self::SessionsOfPrincipal => 5,
+            _ => 1,
         };
-        let mut reply = answer::error(status, id, &self.into());
+        let mut reply = answer::error(self.status(), id, &self.into());
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         reply
+    }
+
+    /// The status a refused request has.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Sessions | Self::Calls => StatusCode::SERVICE_UNAVAILABLE,
+            Self::SessionsOfPrincipal | Self::CallsOfPrincipal | Self::CallsOfSession => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::Bytes(exhausted) => exhausted.status(),
+            Self::Batch => StatusCode::OK,
+        }
     }
 }
 

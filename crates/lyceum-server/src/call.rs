@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lyceum_http::{Context, Principal, Purpose};
+use lyceum_http::{ByteBudgets, CallerId, Context, Principal, Purpose};
 use lyceum_wire::{ClientCapabilities, Era, Id, LogLevel, Request, Revision, RpcError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,6 +71,21 @@ impl Call {
     /// Who is calling, if the endpoint asked.
     pub fn principal(&self) -> Option<&Principal> {
         self.cx.principal.as_ref()
+    }
+
+    /// Who is charged for what the call costs.
+    pub fn caller_id(&self) -> CallerId {
+        self.cx.caller_id()
+    }
+
+    /// What large answers and the work for them are charged to.
+    pub fn budgets(&self) -> &Arc<ByteBudgets> {
+        &self.cx.budgets
+    }
+
+    /// Whether the client knows structured content, and gets it beside the text.
+    pub fn takes_structured_content(&self) -> bool {
+        self.cx.revision >= since::STRUCTURED_CONTENT
     }
 
     /// The endpoint's name: its path, or `stdio`.

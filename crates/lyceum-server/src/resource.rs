@@ -3,10 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lyceum_wire::Revision;
+use lyceum_http::Reservation;
+use lyceum_wire::{Revision, encode};
 
 use crate::annotations::{Annotations, Icon, Meta, Role};
 use crate::cache::Cache;
@@ -51,6 +53,7 @@ pub struct ResourceContents {
     mime_type: Option<String>,
     body: Body,
     meta: Meta,
+    charge: Option<Arc<Reservation>>,
 }
 
 #[derive(Debug, Clone)]
@@ -248,8 +251,26 @@ impl ResourceContents {
         self
     }
 
+    /// Holds `reservation` until the client has taken the answer: for large contents, so that there is
+    /// room for them before they are written.
+    pub fn charged(mut self, reservation: Reservation) -> Self {
+        self.charge = Some(Arc::new(reservation));
+        self
+    }
+
+    pub(crate) fn take_charge(&mut self) -> Option<Arc<Reservation>> {
+        self.charge.take()
+    }
+
+    /// About how many bytes it takes at least.
+    pub(crate) fn size(&self) -> usize {
+        match &self.body {
+            Body::Text(text) | Body::Blob(text) => text.len(),
+        }
+    }
+
     fn new(uri: String, body: Body) -> Self {
-        Self { uri, mime_type: None, body, meta: Meta::default() }
+        Self { uri, mime_type: None, body, meta: Meta::default(), charge: None }
     }
 
     /// Fills in what the function left to the resource.
@@ -266,9 +287,9 @@ impl ResourceContents {
         let mut contents = Object::open(out);
         contents.field("uri", &self.uri).optional("mimeType", self.mime_type.as_ref());
         match &self.body {
-            Body::Text(text) => contents.field("text", text),
-            Body::Blob(blob) => contents.field("blob", blob),
-        };
+            Body::Text(text) => encode::write_str(contents.member("text"), text),
+            Body::Blob(blob) => drop(contents.field("blob", blob)),
+        }
         self.meta.write(&mut contents, revision);
         contents.close();
     }

@@ -45,7 +45,7 @@ pub(crate) async fn read(
         Err(call) => Err(refused::unknown_resource(*call, uri).await),
     };
     let result = match read {
-        Ok((contents, cache)) => encode(server, &contents, revision, cache),
+        Ok((contents, cache)) => return written(server, contents, revision, cache).await,
         Err(error) => match error.fault_without_result(revision.era()) {
             Fault::Interrupted(interruption) => interruption.encode(identity),
             Fault::Rpc(error) => return Err(error),
@@ -82,6 +82,28 @@ fn start(server: &Server, call: Call, uri: &str) -> Result<Started, Box<Call>> {
     let reading = template.about.read(call, variables);
     let mime_type = template.about.mime_type.clone();
     Ok(Started { reading, mime_type, cache: template.about.cache })
+}
+
+/// The outcome; large contents are written on a thread on which nothing else waits.
+async fn written(
+    server: &Server,
+    mut contents: Vec<ResourceContents>,
+    revision: Revision,
+    cache: Cache,
+) -> Result<Outcome, RpcError> {
+    const LARGE: usize = 256 << 10;
+    let charge = contents.iter_mut().find_map(ResourceContents::take_charge);
+    let size: usize = contents.iter().map(ResourceContents::size).sum();
+    let json = match size > LARGE {
+        false => encode(server, &contents, revision, cache),
+        true => {
+            let server = server.clone();
+            let encode = move || encode(&server, &contents, revision, cache);
+            let writing = tokio::task::spawn_blocking(encode);
+            writing.await.map_err(|_| RpcError::internal("the resource could not be written"))?
+        }
+    };
+    Ok(Outcome::json(json).charged(charge))
 }
 
 fn encode(

@@ -13,7 +13,7 @@
 use std::io;
 use std::sync::Arc;
 
-use lyceum_http::{Handler, Sealer};
+use lyceum_http::{ByteBudgets, Handler, Limits, Sealer};
 use lyceum_wire::RevisionSet;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Duration;
@@ -37,6 +37,8 @@ pub struct Options {
     /// Seals cursors and request state. Default: a key that dies with the process, as the
     /// connection does.
     pub sealer: Arc<Sealer>,
+    /// What large answers and the work for them are charged to. Default: as [`Limits`] has them.
+    pub budgets: Arc<ByteBudgets>,
     /// Bytes of one line; a longer one is skipped and answered with an error. Default: 4 MiB.
     pub line_bytes: usize,
     /// Calls that run at the same time; further ones wait, and then the client does. A call that
@@ -56,6 +58,7 @@ impl Default for Options {
         Self {
             served: RevisionSet::ALL,
             sealer: Arc::new(Sealer::ephemeral()),
+            budgets: Arc::new(ByteBudgets::new(&Limits::default())),
             line_bytes: 4 << 20,
             in_flight: 64,
             queue_bytes: 1 << 20,

@@ -67,7 +67,7 @@ fn start(server: &Server, request: Request, cx: Context) -> Result<Calling<'_>, 
     };
     drop(name);
     let settled = |ending| {
-        let outcome = settle(server, ending, revision).map(Outcome::json);
+        let outcome = settle(server, ending, revision);
         Ok(Calling::Settled(Some(outcome)))
     };
     match mode(server, tool, &request, &cx) {
@@ -94,7 +94,11 @@ impl Future for Calling<'_> {
         match &mut *self {
             Calling::Running { server, running, revision } => {
                 let ending = std::task::ready!(running.as_mut().poll(cx));
-                Poll::Ready(settle(server, ending, *revision).map(Outcome::json))
+                if !ending.as_ref().is_ok_and(ToolResult::is_large) {
+                    return Poll::Ready(settle(server, ending, *revision));
+                }
+                *self = Calling::Boxed(Box::pin(settle_elsewhere(server, ending, *revision)));
+                self.poll(cx)
             }
             Calling::Settled(outcome) => {
                 Poll::Ready(outcome.take().expect("not polled after it was ready"))
@@ -153,7 +157,7 @@ async fn on_demand(
         Ok(running) => running,
         Err(invalid) => {
             let refused = refused::invalid_arguments(invalid, tool.name(), revision).await;
-            return settle(server, refused, revision).map(Outcome::json);
+            return settle(server, refused, revision);
         }
     };
     let ended = std::future::poll_fn(|cx| match running.as_mut().poll(cx) {
@@ -168,7 +172,7 @@ async fn on_demand(
         }
         (ending, _) => {
             let ending = ending.expect("without a task the function has ended");
-            settle(server, ending, revision).map(Outcome::json)
+            settle(server, ending, revision)
         }
     }
 }
@@ -210,14 +214,25 @@ fn settle(
     server: &Server,
     ended: Result<ToolResult, ToolError>,
     revision: Revision,
-) -> Result<Vec<u8>, RpcError> {
+) -> Result<Outcome, RpcError> {
     let identity = &server.0.identity;
     match ended {
-        Ok(result) => Ok(result.encode(revision, identity)),
+        Ok(result) => Ok(result.into_outcome(revision, identity)),
         Err(error) => match error.fault(revision.era()) {
-            Fault::Told(result) => Ok(result.encode(revision, identity)),
-            Fault::Interrupted(interruption) => Ok(interruption.encode(identity)),
+            Fault::Told(result) => Ok(result.into_outcome(revision, identity)),
+            Fault::Interrupted(interruption) => Ok(Outcome::json(interruption.encode(identity))),
             Fault::Rpc(error) => Err(error),
         },
     }
+}
+
+/// The same on a thread on which nothing else waits.
+async fn settle_elsewhere(
+    server: &Server,
+    ended: Result<ToolResult, ToolError>,
+    revision: Revision,
+) -> Result<Outcome, RpcError> {
+    let server = server.clone();
+    let settling = tokio::task::spawn_blocking(move || settle(&server, ended, revision));
+    settling.await.unwrap_or_else(|_| Err(RpcError::internal("the result could not be written")))
 }

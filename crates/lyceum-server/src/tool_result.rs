@@ -1,5 +1,8 @@
 //! What a tool returns, and its encoding for each revision.
 
+use std::sync::Arc;
+
+use lyceum_http::{Outcome, Reservation};
 use lyceum_wire::{Era, Revision, encode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,6 +23,7 @@ pub struct ToolResult {
     structured: Option<Box<RawValue>>,
     failed: bool,
     meta: Meta,
+    charge: Option<Arc<Reservation>>,
 }
 
 /// Most results are one block; they need no list.
@@ -84,6 +88,19 @@ impl ToolResult {
         Ok(self)
     }
 
+    /// Sets the structured content to JSON that is written already.
+    pub fn structured_json(mut self, json: Box<RawValue>) -> Self {
+        self.structured = Some(json);
+        self
+    }
+
+    /// Holds `reservation` until the client has taken the answer: for large results, so that there is
+    /// room for them before they are written.
+    pub fn charged(mut self, reservation: Reservation) -> Self {
+        self.charge = Some(Arc::new(reservation));
+        self
+    }
+
     /// Marks the result as a failure the model should read.
     pub fn failed(mut self) -> Self {
         self.failed = true;
@@ -94,6 +111,29 @@ impl ToolResult {
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
         self.meta.insert(key, value);
         self
+    }
+
+    /// Whether to write it takes long enough to do it elsewhere than on a thread that serves others.
+    pub(crate) fn is_large(&self) -> bool {
+        let text = match &self.content {
+            Blocks::One(block) => block.as_plain_text().map_or(0, str::len),
+            _ => 0,
+        };
+        text + self.structured.as_ref().map_or(0, |json| json.get().len()) > LARGE
+    }
+
+    /// The outcome as a client of `revision` expects it.
+    pub(crate) fn into_outcome(mut self, revision: Revision, identity: &Identity) -> Outcome {
+        let json = self.encode(revision, identity);
+        // While it was written, what it is made of was there too.
+        let charge = self.charge.take().map(|charge| match Arc::try_unwrap(charge) {
+            Ok(mut charge) => {
+                charge.shrink(json.capacity());
+                Arc::new(charge)
+            }
+            Err(shared) => shared,
+        });
+        Outcome::json(json).charged(charge)
     }
 
     pub(crate) fn is_failed(&self) -> bool {
@@ -115,7 +155,7 @@ impl ToolResult {
         if let Some(text) = self.as_plain_text() {
             return encode_text(text, revision.era(), identity);
         }
-        let mut out = Vec::with_capacity(256);
+        let mut out = Vec::with_capacity(self.room(revision));
         let mut result = Object::open(&mut out);
         if revision.era() == Era::Modern {
             result.field("resultType", "complete");
@@ -130,6 +170,19 @@ impl ToolResult {
         identity.write_meta(&mut result, revision.era(), &self.meta);
         result.close();
         out
+    }
+
+    /// About how many bytes it takes; for a large one enough, its response's frame included.
+    fn room(&self, revision: Revision) -> usize {
+        const SMALL: usize = 256;
+        const FRAME: usize = 4096;
+        match (&self.content, &self.structured) {
+            (Blocks::None, Some(json)) if self.is_large() => {
+                let structured = self.structured_for(revision).map_or(0, |json| json.get().len());
+                encode::str_length(json.get()) + structured + FRAME
+            }
+            _ => SMALL,
+        }
     }
 
     /// The text, if the result is nothing but one: the case worth a shortcut.
@@ -147,7 +200,9 @@ impl ToolResult {
     fn encode_content(&self, revision: Revision, out: &mut Vec<u8>) {
         match (&self.content, &self.structured) {
             (Blocks::None, Some(json)) => {
-                encode_all([&Content::text(json.get())], revision, out);
+                out.extend_from_slice(br#"[{"type":"text","text":"#);
+                encode::write_str(out, json.get());
+                out.extend_from_slice(b"}]");
             }
             (Blocks::None, None) => out.extend_from_slice(b"[]"),
             (Blocks::One(block), _) => encode_all([block], revision, out),
@@ -163,6 +218,9 @@ impl ToolResult {
         known.then_some(structured)
     }
 }
+
+/// Bytes from which on a result is large.
+const LARGE: usize = 256 << 10;
 
 /// Bytes a text may grow by, quotes included, before its buffer has to.
 const ROOM_FOR_ESCAPES: usize = 32;

@@ -26,6 +26,23 @@ pub fn result(id: &Id, result: &[u8]) -> Bytes {
     Bytes::from(out)
 }
 
+/// The same in the buffer that holds the result: a large one is moved within it rather than copied,
+/// if there is room for what stands around it.
+pub fn result_around(id: &Id, mut result: Vec<u8>) -> Bytes {
+    let (start, length) = (result_start(id), result.len());
+    result.reserve_exact(start + 1);
+    result.resize(start + length, 0);
+    result.copy_within(..length, start);
+    put_on_one_line(&mut result[start..]);
+    let mut head = Vec::with_capacity(start);
+    head.extend_from_slice(OPEN);
+    write_id(&mut head, id);
+    head.extend_from_slice(RESULT);
+    result[..start].copy_from_slice(&head);
+    result.push(b'}');
+    Bytes::from(result)
+}
+
 /// The same, where `fill` writes the members of the result, in about `room` bytes.
 pub fn result_with(id: &Id, room: usize, fill: impl FnOnce(&mut Writer)) -> Bytes {
     let mut out = Vec::with_capacity(result_start(id) + room);

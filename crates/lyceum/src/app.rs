@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::body::Incoming;
 use lyceum_gateway::Gateway;
-use lyceum_http::{Endpoint, Sealer, Site, serve};
+use lyceum_http::{ByteBudgets, Endpoint, Sealer, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -59,6 +59,7 @@ struct House<'a> {
     sealer: Arc<Sealer>,
     ring: Arc<KeyRing>,
     refusals: Arc<Refusals>,
+    budgets: Arc<ByteBudgets>,
 }
 
 impl App {
@@ -88,6 +89,7 @@ impl App {
             sealer,
             ring: Arc::clone(&ring),
             refusals,
+            budgets: Arc::new(ByteBudgets::new(&config.limits)),
         };
         let doors = house.doors()?;
         let rest = house.rest(&doors, metrics.clone(), embedder, Arc::clone(&integrity));
@@ -202,7 +204,10 @@ impl House<'_> {
         let admission = || admission(endpoint, token.as_ref());
         let server = match endpoint.is_knox {
             true => knox::server(),
-            false => knowledge::server(&self.kb, |tool| endpoint.offers(tool)),
+            false => {
+                let max_text = config.policy.max_body;
+                knowledge::server(&self.kb, max_text, |tool| endpoint.offers(tool))
+            }
         };
         let handler = self.gateway.door(server, behind::allowed(endpoint));
         let revocations = revocations(&config.data, &endpoint.path);
@@ -215,6 +220,7 @@ impl House<'_> {
             .authenticate(Arc::new(self.gate(admission(), &endpoint.path)))
             .sealer(Arc::clone(&self.sealer))
             .limits(config.limits.clone())
+            .budgets(Arc::clone(&self.budgets))
             .revocations(&revocations);
         if endpoint.is_knox {
             let base = &endpoint.path;
@@ -247,12 +253,13 @@ impl House<'_> {
         let door = self.keeper(admission, "rest");
         let desk = rest::Desk {
             kb: self.kb.clone(),
+            max_text: config.policy.max_body,
             sealer: Arc::clone(&self.sealer),
             metrics,
             embedder,
             integrity,
             gateway: self.gateway.clone(),
-            whole: knowledge::server(&self.kb, |_| true),
+            whole: knowledge::server(&self.kb, config.policy.max_body, |_| true),
             profiles: doors.iter().map(profiled).collect(),
             started: Instant::now(),
         };
@@ -266,6 +273,7 @@ impl House<'_> {
             hosts: self.config.hosts.clone(),
             origins: self.config.origins.clone(),
             limits: self.config.limits.clone(),
+            budgets: Arc::clone(&self.budgets),
         }
     }
 

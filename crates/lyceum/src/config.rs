@@ -130,7 +130,8 @@ impl Config {
             public: is_public(listen.value.0),
             environment,
         };
-        let (limits, connections) = limits::check(settings.limits);
+        let policy = policy(settings.documents, settings.index, preset);
+        let (limits, connections) = limits::check(settings.limits, policy.max_body)?;
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
             data: data(settings.data, environment)?,
@@ -139,7 +140,7 @@ impl Config {
             log: log(required(settings.log))?,
             store: required(settings.store).value,
             embeddings: embeddings::check(settings.embeddings, environment)?,
-            policy: policy(settings.documents, settings.index, preset),
+            policy,
             rest_keys: settings.rest.keys.map(|given| given.value),
             endpoints: endpoint::check(settings.endpoint, &around)?,
             upstreams: upstream::check(settings.upstream)?,

@@ -6,8 +6,9 @@
 
 pub(crate) mod answers;
 pub(crate) mod arguments;
+pub(crate) mod charge;
 mod completions;
-mod desk;
+pub(crate) mod desk;
 mod following;
 mod prompts;
 pub(crate) mod refusal;

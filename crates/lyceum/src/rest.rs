@@ -17,19 +17,20 @@ mod router;
 mod tests;
 mod visit;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_METHODS, ALLOW, CONNECTION, CONTENT_TYPE, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_METHODS, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use lyceum_http::guard::{check_content_encoding, check_host, check_origin};
 use lyceum_http::{
-    AnswerBody, HostPolicy, Limits, OriginPolicy, REQUEST_ID, ResponseFuture, cors, read_body,
-    request_id,
+    AnswerBody, ByteBudgets, CallerId, HostPolicy, Limits, OriginPolicy, REQUEST_ID,
+    ResponseFuture, cors, peer, read_body, request_id,
 };
 use serde_json::{Map, Value};
 use tokio::time::{Duration, timeout};
@@ -39,6 +40,7 @@ pub(crate) use info::Profiled;
 pub(crate) use visit::Desk;
 
 use crate::keys::{Gate, Refusals};
+use crate::knowledge::charge::Payer;
 use problem::Problem;
 use route::{Access, Matched, Reply, Route};
 use visit::Visit;
@@ -61,6 +63,13 @@ pub(crate) struct Doorkeeper {
     pub(crate) hosts: HostPolicy,
     pub(crate) origins: OriginPolicy,
     pub(crate) limits: Limits,
+    pub(crate) budgets: Arc<ByteBudgets>,
+}
+
+/// A body that has not been read, and who sends it.
+struct Incoming<B> {
+    body: B,
+    caller: CallerId,
 }
 
 struct Shared {
@@ -113,19 +122,19 @@ impl Rest {
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move { Ok(shared.answer(request).await) })
+        let (shared, peer) = (Arc::clone(&self.shared), peer());
+        Box::pin(async move { Ok(shared.answer(request, peer).await) })
     }
 }
 
 impl Shared {
-    async fn answer<B>(&self, request: Request<B>) -> Response<AnswerBody>
+    async fn answer<B>(&self, request: Request<B>, peer: Option<IpAddr>) -> Response<AnswerBody>
     where
         B: Body<Data = Bytes> + Send,
     {
         let (head, body) = request.into_parts();
         let id = request_id(&head.headers);
-        let mut response = match self.walk(&head, body, &id).await {
+        let mut response = match self.walk(&head, body, &id, peer).await {
             Ok(reply) => reply.into_response(),
             Err(problem) => problem.into_response(),
         };
@@ -134,7 +143,13 @@ impl Shared {
     }
 
     /// Guards, key, route, arguments, then the route's function.
-    async fn walk<B>(&self, head: &Parts, body: B, id: &HeaderValue) -> Result<Reply, Problem>
+    async fn walk<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        id: &HeaderValue,
+        peer: Option<IpAddr>,
+    ) -> Result<Reply, Problem>
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -155,7 +170,10 @@ impl Shared {
         }
         let principal = if open { None } else { self.door.gate.enter(&head.headers)? };
         let Matched { route, captured } = route::find(&self.routes, &head.method, path)?;
-        let visit = Visit::new(&self.desk, principal, id, trusted);
+        let caller = CallerId::new(principal.clone(), peer);
+        let payer = Payer::new(caller.clone(), Arc::clone(&self.door.budgets));
+        let visit = Visit::new(&self.desk, principal, id, trusted, payer);
+        let body = Incoming { body, caller };
         let done = self.run(route, captured, head, body, visit.clone()).await;
         if let Err(problem) = &done {
             self.note(problem, &visit, route, captured);
@@ -168,7 +186,7 @@ impl Shared {
         route: &Route,
         captured: Option<&str>,
         head: &Parts,
-        body: B,
+        Incoming { body, caller }: Incoming<B>,
         visit: Visit,
     ) -> Result<Reply, Problem>
     where
@@ -177,7 +195,9 @@ impl Shared {
         let sent = match route.reads_body() {
             true => {
                 check_content_encoding(&head.headers)?;
-                input::object(&read_body(body, &self.door.limits).await?)?
+                let Doorkeeper { limits, budgets, .. } = &self.door;
+                let caller = || caller.clone();
+                input::object(&read_body(body, limits, &budgets.bodies, caller).await?)?
             }
             false => Map::new(),
         };
@@ -219,8 +239,12 @@ impl Reply {
 impl Problem {
     fn into_response(self) -> Response<AnswerBody> {
         let (allow, challenge, close) = (self.allow.clone(), self.challenge.clone(), self.close);
-        let mut response = Reply::json(self.status, self.body()).into_response();
+        let status = self.status;
+        let mut response = Reply::json(status, self.body()).into_response();
         let headers = response.headers_mut();
+        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(1));
+        }
         allow.map(|allow| headers.insert(ALLOW, allow));
         challenge.map(|challenge| headers.insert(WWW_AUTHENTICATE, challenge));
         if close {

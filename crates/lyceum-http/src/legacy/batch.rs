@@ -1,22 +1,28 @@
 //! Batches, which only 2025-03-26 has: several messages in one POST, answered together.
+//!
+//! The answers of a batch have a bound of their own: they are kept until the last one is there, and
+//! then joined. Small ones always find room, so that a write is never said not to have been answered.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Context as TaskContext;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use lyceum_wire::{Message, ParseError, Request, RpcError, batch_allowed, encode};
+use lyceum_wire::{Id, Message, ParseError, Request, RpcError, batch_allowed, encode};
 
 use super::attached::cancelled;
 use super::origin::Origin;
 use crate::answer;
+use crate::byte_budget::{ByteBudget, UNCOUNTED_BYTES};
 use crate::call::Answer;
+use crate::caller::CallerId;
 use crate::context::Principal;
 use crate::dialect::{Decision, Verdict};
 use crate::endpoint::Shared;
 use crate::handler::Handler;
 use crate::outlet::PostOutlet;
 use crate::pipeline::{Arrival, Next, Reply, plain_error};
+use crate::too_many::TooMany;
 
 impl<H: Handler> Shared<H> {
     pub(super) fn legacy_batch(
@@ -101,7 +107,13 @@ impl<H: Handler> Shared<H> {
         decision: Decision,
     ) {
         let gathered = Arc::new(Gathered {
-            state: Mutex::new(State { missing: requests.len(), answers }),
+            state: Mutex::new(State {
+                missing: requests.len(),
+                answers,
+                room: self.limits.answer_bytes / 4,
+            }),
+            budget: Arc::clone(&self.budgets.answers),
+            caller: CallerId::new(principal.clone(), origin.peer),
             outlet: Arc::clone(outlet),
             streamed: decision == Decision::Sse,
         });
@@ -113,7 +125,7 @@ impl<H: Handler> Shared<H> {
             let session = match origin.session_for(&request) {
                 Ok(session) => session,
                 Err(too_many) => {
-                    share.give(encode::error(Some(&id), &too_many.into()));
+                    share.give(&id, encode::error(Some(&id), &too_many.into()));
                     continue;
                 }
             };
@@ -124,9 +136,9 @@ impl<H: Handler> Shared<H> {
                 // Each answer goes to the batch, not to an outlet of its own.
                 Ok(running) => running.spawn(async move {
                     let (share, answer) = (share, call.await);
-                    share.give(answer.message);
+                    share.give(&id, answer.message);
                 }),
-                Err(too_many) => share.give(encode::error(Some(&id), &too_many.into())),
+                Err(too_many) => share.give(&id, encode::error(Some(&id), &too_many.into())),
             }
         }
     }
@@ -135,6 +147,8 @@ impl<H: Handler> Shared<H> {
 /// The answers of a batch, until all are there.
 struct Gathered {
     state: Mutex<State>,
+    budget: Arc<ByteBudget>,
+    caller: CallerId,
     outlet: Arc<PostOutlet>,
     streamed: bool,
 }
@@ -142,9 +156,37 @@ struct Gathered {
 struct State {
     missing: usize,
     answers: Vec<Bytes>,
+    /// Bytes of further large answers.
+    room: usize,
 }
 
 impl Gathered {
+    /// An answer that fits in with the others.
+    fn fitting(&self, id: &Id, answer: Bytes) -> Bytes {
+        if answer.len() <= UNCOUNTED_BYTES {
+            return answer;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.room.checked_sub(answer.len()) {
+            Some(room) => {
+                state.room = room;
+                answer
+            }
+            None => encode::error(Some(id), &TooMany::Batch.into()),
+        }
+    }
+
+    /// All answers as one, charged for as they were.
+    fn joined(&self, answers: &mut Vec<Bytes>) -> Bytes {
+        let array = array(answers);
+        if array.len() <= UNCOUNTED_BYTES {
+            return array;
+        }
+        answers.clear();
+        let reservation = self.budget.reserve_anyway(self.caller.clone(), array.len());
+        Arc::new(reservation).attach(array)
+    }
+
     /// Takes one call's answer, or notes that it will have none.
     fn add(&self, answer: Option<Bytes>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +201,7 @@ impl Gathered {
             (0, true) => self.outlet.finish(),
             // Every call was cancelled.
             (0, false) if state.answers.is_empty() => self.outlet.finish(),
-            (0, false) => self.outlet.complete(array(&state.answers)),
+            (0, false) => self.outlet.complete(self.joined(&mut state.answers)),
             _ => {}
         }
     }
@@ -169,8 +211,9 @@ impl Gathered {
 struct Share(Option<Arc<Gathered>>);
 
 impl Share {
-    fn give(mut self, answer: Bytes) {
+    fn give(mut self, id: &Id, answer: Bytes) {
         if let Some(gathered) = self.0.take() {
+            let answer = gathered.fitting(id, answer);
             gathered.add(Some(answer));
         }
     }

@@ -49,9 +49,9 @@ impl<H: Handler> Shared<H> {
         };
         arrival.trace.era = "http+sse";
         arrival.trace.rule = "handed-over";
-        let (id, principal) = (HeaderValue::from_bytes(id), arrival.principal);
+        let (id, principal, peer) = (HeaderValue::from_bytes(id), arrival.principal, arrival.peer);
         Ok(Next::Later(Box::pin(async move {
-            let taken = pair.take(message, session, principal).await;
+            let taken = pair.take(message, session, principal, peer).await;
             let mut reply = taken.unwrap_or_else(|reply| reply);
             if let Ok(id) = id {
                 reply.headers_mut().insert(SESSION, id);

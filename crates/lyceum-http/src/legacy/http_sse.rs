@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
@@ -25,6 +26,7 @@ use super::session::Session;
 use super::token::SessionToken;
 use crate::answer::{self, AnswerBody};
 use crate::call::Answer;
+use crate::caller::{self, CallerId};
 use crate::context::{Context, Delivery, Outlet, OutletFuture, Principal};
 use crate::endpoint::{ResponseFuture, Shared};
 use crate::fields::Fields;
@@ -89,13 +91,13 @@ where
             request.headers_mut().remove(ACCEPT);
             return Box::pin(Arc::clone(&self.shared).answer(request));
         }
-        let this = self.clone();
-        Box::pin(async move { Ok(this.answer(request).await) })
+        let (this, peer) = (self.clone(), caller::peer());
+        Box::pin(async move { Ok(this.answer(request, peer).await) })
     }
 }
 
 impl<H: Handler> HttpSse<H> {
-    async fn answer<B>(&self, request: Request<B>) -> Reply
+    async fn answer<B>(&self, request: Request<B>, peer: Option<IpAddr>) -> Reply
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -104,7 +106,7 @@ impl<H: Handler> HttpSse<H> {
         let mut reply = match shared.admit(&head.uri, &Fields::of(&head.headers)) {
             Err(refused) => crate::pipeline::refuse(&refused),
             Ok(origin) => {
-                let mut reply = self.walk(&head, body).await.unwrap_or_else(|reply| reply);
+                let mut reply = self.walk(&head, body, peer).await.unwrap_or_else(|reply| reply);
                 if let Some(origin) = origin {
                     crate::cors::answer_headers(origin, reply.headers_mut());
                 }
@@ -116,7 +118,7 @@ impl<H: Handler> HttpSse<H> {
         reply
     }
 
-    async fn walk<B>(&self, head: &Parts, body: B) -> Result<Reply, Reply>
+    async fn walk<B>(&self, head: &Parts, body: B, peer: Option<IpAddr>) -> Result<Reply, Reply>
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -127,7 +129,7 @@ impl<H: Handler> HttpSse<H> {
         let posts = head.uri.path() == &*self.messages;
         match head.method {
             Method::GET if !posts => self.open(principal),
-            Method::POST if posts => self.message(head, body, principal).await,
+            Method::POST if posts => self.message(head, body, principal, peer).await,
             _ => {
                 let allow = if posts { "POST" } else { "GET" };
                 let text = format!("Method Not Allowed: use {allow}");
@@ -181,6 +183,7 @@ impl<H: Handler> HttpSse<H> {
         head: &Parts,
         body: B,
         principal: Option<Principal>,
+        peer: Option<IpAddr>,
     ) -> Result<Reply, Reply>
     where
         B: Body<Data = Bytes> + Send,
@@ -188,12 +191,14 @@ impl<H: Handler> HttpSse<H> {
         let (session, id) = self.session_of(head, principal.as_ref())?;
         crate::guard::check_content_encoding(&head.headers)
             .map_err(|refused| crate::pipeline::refuse(&refused))?;
-        let body = crate::body::read(body, &self.shared.limits)
+        let caller = || CallerId::new(principal.clone(), peer);
+        let bodies = &self.shared.budgets.bodies;
+        let body = crate::body::read(body, &self.shared.limits, bodies, caller)
             .await
-            .map_err(|error| plain_error(error.status(), error.to_string()))?;
+            .map_err(crate::pipeline::unread)?;
         let message = Message::parse(&body)
             .map_err(|error| crate::pipeline::refused(&lyceum_wire::Refusal::from(error)))?;
-        let mut reply = self.take(message, session, principal).await?;
+        let mut reply = self.take(message, session, principal, peer).await?;
         if let Some(id) = id.filter(|_| self.hands_over()) {
             reply.headers_mut().insert(SESSION, id);
         }
@@ -206,9 +211,10 @@ impl<H: Handler> HttpSse<H> {
         message: Message,
         session: Arc<Session>,
         principal: Option<Principal>,
+        peer: Option<IpAddr>,
     ) -> Result<Reply, Reply> {
         match message {
-            Message::Request(request) => self.request(request, session, principal)?,
+            Message::Request(request) => self.request(request, session, principal, peer)?,
             Message::Notification(notification) => {
                 if notification.method == "notifications/cancelled" {
                     if let Some(id) = cancelled_id(&notification) {
@@ -216,7 +222,7 @@ impl<H: Handler> HttpSse<H> {
                     }
                 } else {
                     let (sessions, held) = (&self.shared.sessions, Arc::clone(&session));
-                    let cx = self.context(&session, principal.clone(), None);
+                    let cx = self.context(&session, principal.clone(), peer, None);
                     let admit =
                         || RunningCall::admit(sessions, principal.as_ref(), Some(held), None);
                     self.shared
@@ -243,6 +249,7 @@ impl<H: Handler> HttpSse<H> {
         request: lyceum_wire::Request,
         session: Arc<Session>,
         principal: Option<Principal>,
+        peer: Option<IpAddr>,
     ) -> Result<(), Reply> {
         let (id, held) = (request.id.clone(), Some(Arc::clone(&session)));
         let running =
@@ -265,7 +272,7 @@ impl<H: Handler> HttpSse<H> {
             return Ok(());
         }
         let progress_token = request.params.slice(Member::MetaProgressToken);
-        let cx = self.context(&session, principal, progress_token);
+        let cx = self.context(&session, principal, peer, progress_token);
         let call = self.shared.start(request, cx);
         running.spawn(async move {
             let answer = call.await;
@@ -280,6 +287,7 @@ impl<H: Handler> HttpSse<H> {
         &self,
         session: &Arc<Session>,
         principal: Option<Principal>,
+        peer: Option<IpAddr>,
         progress_token: Option<Bytes>,
     ) -> Context {
         Context {
@@ -289,6 +297,8 @@ impl<H: Handler> HttpSse<H> {
             log_level: Some(session.log_level().max(LogLevel::Debug)),
             progress_token,
             principal,
+            peer,
+            budgets: Arc::clone(&self.shared.budgets),
             endpoint: Arc::clone(&self.shared.name),
             session_key: Some(session.key),
             session: Some(Arc::clone(session)),

@@ -53,7 +53,14 @@ impl<H: Handler> Shared<H> {
         };
         let id = self.policy.mints_session.then(id);
         let sessions = Arc::clone(&self.sessions);
-        let origin = Origin { revision, token: None, session: None, principal: None, sessions };
+        let origin = Origin {
+            revision,
+            token: None,
+            session: None,
+            principal: None,
+            peer: arrival.peer,
+            sessions,
+        };
         // Before there is a session, nothing but the result has a place to go.
         let quiet = Verdict { decision: Decision::Json, can_stream: false, ..verdict };
         let cx = Context {
@@ -63,6 +70,8 @@ impl<H: Handler> Shared<H> {
             log_level: Some(LogLevel::Info),
             progress_token: None,
             principal,
+            peer: arrival.peer,
+            budgets: Arc::clone(&self.budgets),
             endpoint: Arc::clone(&self.name),
             session_key: None,
             session: None,

@@ -1,5 +1,6 @@
 //! Where a legacy call came from: the session it belongs to, if any, and what that allows.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use lyceum_wire::{Id, Request, Revision, RpcError};
@@ -26,6 +27,7 @@ pub(crate) struct Origin {
     /// The session's live state, if it had any when the message arrived.
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) principal: Option<Principal>,
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) sessions: Arc<Sessions>,
 }
 

@@ -86,6 +86,7 @@ impl<H: Handler> Shared<H> {
             token,
             session,
             principal: arrival.principal.clone(),
+            peer: arrival.peer,
             sessions: Arc::clone(&self.sessions),
         })
     }
@@ -222,6 +223,8 @@ impl<H: Handler> Shared<H> {
             log_level: Some(session.as_ref().map_or(LogLevel::Info, |session| session.log_level())),
             progress_token,
             principal,
+            peer: origin.peer,
+            budgets: Arc::clone(&self.budgets),
             endpoint: Arc::clone(&self.name),
             session_key: origin.token.as_ref().map(|token| token.key),
             session,

@@ -64,6 +64,40 @@ pub fn message_frame(json: &[u8]) -> Bytes {
     frame.into()
 }
 
+/// The frame of one large JSON-RPC message, in pieces, so that the message is not copied unless
+/// something in it has to be written differently.
+pub(crate) fn message_pieces(id: Option<&str>, json: Bytes) -> [Bytes; 3] {
+    if has_line_ends(&json) {
+        let mut frame = Vec::new();
+        encode(&mut frame, &Event { id, ..Event::message(&json) });
+        // What the message is charged to stays charged as long as the frame is there.
+        return [Bytes::from_owner(Kept { frame, _message: json }), Bytes::new(), Bytes::new()];
+    }
+    let mut head = Vec::with_capacity(64);
+    encode(&mut head, &Event { id, ..Event::message(b"") });
+    head.truncate(head.len() - END.len());
+    [head.into(), json, Bytes::from_static(END)]
+}
+
+/// A frame, and the message it was made of.
+struct Kept {
+    frame: Vec<u8>,
+    _message: Bytes,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.frame
+    }
+}
+
+/// Whether something in `json` could be taken for the end of a line.
+fn has_line_ends(json: &[u8]) -> bool {
+    let separator = |three: &[u8]| matches!(three, [0xE2, 0x80, 0xA8 | 0xA9]);
+    !is_one_line(json)
+        && (json.iter().any(|byte| matches!(byte, b'\r' | b'\n')) || json.windows(3).any(separator))
+}
+
 /// Whether `id` can stand in a frame: one or more letters, digits, `-`, `_`, `.` or `/`.
 pub fn is_event_id(id: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);

@@ -3,6 +3,8 @@
 
 // Batches of 2025-03-26.
 mod batch;
+// Bytes that callers share.
+mod budgets;
 // The client against scripted servers.
 mod client;
 // What the five dialects do differently.

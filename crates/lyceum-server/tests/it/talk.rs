@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lyceum_http::{Context, Delivery, Handler, Outlet, OutletFuture, Principal, Sealer, Session};
+use lyceum_http::{
+    ByteBudgets, Context, Delivery, Handler, Limits, Outlet, OutletFuture, Principal, Sealer,
+    Session,
+};
 use lyceum_server::Server;
 use lyceum_wire::{
     ClientCapabilities, Id, LogLevel, Params, Request, Revision, RevisionSet, RpcError,
@@ -133,6 +136,8 @@ impl Talk {
             log_level: self.log_level,
             progress_token: self.progress_token.clone(),
             principal: self.principal.clone(),
+            peer: None,
+            budgets: Arc::new(ByteBudgets::new(&Limits::default())),
             endpoint: Arc::clone(&self.endpoint),
             session_key: self.session_key,
             session: self.session.clone(),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use lyceum_http::ByteBudgets;
 use lyceum_kb::Indexer;
 use lyceum_server::stdio::{Options, serve};
 
@@ -19,11 +20,12 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
     let options = Options {
         question: config.limits.question,
         line_bytes: config.limits.body_bytes,
+        budgets: Arc::new(ByteBudgets::new(&config.limits)),
         ..Options::default()
     };
     let served = runtime.block_on(async {
         let kb = library::open(&config).await?;
-        let server = knowledge::server(&kb, |_| true);
+        let server = knowledge::server(&kb, config.policy.max_body, |_| true);
         let mut background = Background::default();
         background.run(knowledge::follow(&kb, vec![server.clone()]).await?);
         let _indexer = Indexer::start(kb)?;

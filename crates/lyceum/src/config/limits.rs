@@ -4,14 +4,27 @@ use lyceum_gateway::process;
 use lyceum_http::{Limits, ServeOptions};
 use tokio::time::Duration;
 
+use crate::config::error::ConfigError;
 use crate::config::given::Given;
 use crate::config::required;
 use crate::config::settings::{LimitSettings, Positive, StdioSettings};
 
-/// The limits of endpoints, and those of connections.
-pub(crate) fn check(settings: LimitSettings) -> (Limits, ServeOptions) {
+/// The limits of endpoints, and those of connections. No text has more than `max_text` bytes.
+///
+/// # Errors
+/// When what all calls share is less than what one call may take.
+pub(crate) fn check(
+    settings: LimitSettings,
+    max_text: usize,
+) -> Result<(Limits, ServeOptions), ConfigError> {
+    let body_bytes = count(settings.body_bytes);
+    let answer_bytes = count(settings.answer_bytes);
     let limits = Limits {
-        body_bytes: count(settings.body_bytes),
+        body_bytes,
+        bodies_bytes: shared("bodies_bytes", settings.bodies_bytes, 6 * body_bytes)?,
+        answer_bytes,
+        answers_bytes: shared("answers_bytes", settings.answers_bytes, 4 * answer_bytes)?,
+        work_bytes: shared("work_bytes", settings.work_bytes, 32 * max_text)?,
         body_idle: seconds(settings.body_idle_seconds),
         body_total: seconds(settings.body_total_seconds),
         stream_bytes: count(settings.stream_bytes),
@@ -31,7 +44,25 @@ pub(crate) fn check(settings: LimitSettings) -> (Limits, ServeOptions) {
         drain: seconds(settings.drain_seconds),
         ..ServeOptions::default()
     };
-    (limits, connections)
+    Ok((limits, connections))
+}
+
+/// Bytes all calls share; fewer than `least` could not serve the largest call.
+fn shared(
+    name: &str,
+    setting: Option<Given<Positive>>,
+    least: usize,
+) -> Result<usize, ConfigError> {
+    let given = required(setting);
+    let bytes = given.value.get() as usize;
+    if bytes < least {
+        let text = format!(
+            "limits.{name} is {bytes}, too little for the largest call: write {least} or more, or \
+             lower what one call may take"
+        );
+        return Err(ConfigError::at(&given.source, text));
+    }
+    Ok(bytes)
 }
 
 /// What each process behind the gateway may use.

@@ -379,6 +379,20 @@ layer!(RestSettings { keys });
 pub(crate) struct LimitSettings {
     /// Bytes of a request body; a longer one is refused (413).
     pub(crate) body_bytes: Option<Given<Positive>>,
+    /// Bytes of request bodies under way in the whole server, those of 64 KiB or less not counted. A caller
+    /// that has more than it leaves free is refused (429), others only when hardly any are left (503). At
+    /// least 6 × `body_bytes`.
+    pub(crate) bodies_bytes: Option<Given<Positive>>,
+    /// Bytes of one answer as it is sent, escapes included; beyond, texts come as summaries, or the call is
+    /// refused and says how to ask for less. A batch of 2025-03-26 has a quarter of it for all its answers.
+    pub(crate) answer_bytes: Option<Given<Positive>>,
+    /// Bytes of answers under way in the whole server, from before they are written until their clients
+    /// have taken them, those of 64 KiB or less not counted. Who has more than it leaves free is refused
+    /// (429, UNAVAILABLE), others only when hardly any are left (503). At least 4 × `answer_bytes`.
+    pub(crate) answers_bytes: Option<Given<Positive>>,
+    /// Bytes that calls which read whole documents may work with at once, in the whole server; others wait
+    /// for up to 5 seconds and are refused then (UNAVAILABLE). At least 32 × `documents.max_bytes`.
+    pub(crate) work_bytes: Option<Given<Positive>>,
     /// Seconds between two pieces of a request body; a slower one is refused (408).
     pub(crate) body_idle_seconds: Option<Given<Positive>>,
     /// Seconds a whole request body may take; a slower one is refused (408).
@@ -411,6 +425,10 @@ pub(crate) struct LimitSettings {
 
 layer!(LimitSettings {
     body_bytes,
+    bodies_bytes,
+    answer_bytes,
+    answers_bytes,
+    work_bytes,
     body_idle_seconds,
     body_total_seconds,
     stream_bytes,

@@ -226,6 +226,8 @@ impl DocumentAnswer {
         let mut answer = Self::whole(document);
         if let Some((end, _)) = answer.content.char_indices().nth(SUMMARY) {
             answer.content.truncate(end);
+            // A short text must not keep the room of a long one.
+            answer.content.shrink_to_fit();
             answer.truncated = true;
         }
         answer

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::keys::Budget;
 use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
+use crate::knowledge::charge::Payer;
 use crate::knowledge::rights::{DocumentAccess, DocumentRights};
 use crate::knowledge::{prompts, refusal, schema, tools, uri};
 
@@ -29,6 +30,8 @@ const BURST: u32 = 600;
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) kb: Kb,
+    /// Bytes of the largest text there may be.
+    pub(crate) max_text: usize,
     refusals: Arc<Budget>,
 }
 
@@ -45,6 +48,13 @@ pub(crate) type Answer<R> = Result<R, Error>;
 /// Arguments that are about a document, for the audit trail.
 pub(crate) trait Subject {
     fn subject(&self) -> Option<&str>;
+
+    /// Bytes the call works with before it answers, where the largest text has `max_text`; 0 for one
+    /// that reads no whole texts.
+    fn work(&self, max_text: usize) -> usize {
+        let _ = max_text;
+        0
+    }
 }
 
 /// A tool of the knowledge base: `run` gets the arguments, failures become results and audit lines.
@@ -59,10 +69,11 @@ where
     let function = move |call: Call, arguments: A| {
         let visit = Arc::new(Visit { desk: desk.clone(), call, tool: name });
         let subject = arguments.subject().map(str::to_owned);
+        let work = arguments.work(desk.max_text);
         let running = run(Arc::clone(&visit), arguments);
         async move {
-            match running.await {
-                Ok(answer) => ToolResult::new().structured(&answer),
+            match visit.answered(work, running).await {
+                Ok(result) => Ok(result),
                 Err(error) => Err(visit.tell(error, subject).await),
             }
         }
@@ -119,8 +130,8 @@ pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolErro
 }
 
 impl Desk {
-    pub(crate) fn new(kb: Kb) -> Self {
-        Self { kb, refusals: Arc::new(Budget::new(BURST)) }
+    pub(crate) fn new(kb: Kb, max_text: usize) -> Self {
+        Self { kb, max_text, refusals: Arc::new(Budget::new(BURST)) }
     }
 
     /// Writes a refusal down, or counts it when there are too many.
@@ -150,6 +161,21 @@ impl Desk {
 }
 
 impl Visit {
+    /// What `running` answers, run and written when there is room for it.
+    async fn answered<R>(
+        &self,
+        work: usize,
+        running: impl Future<Output = Answer<R>>,
+    ) -> Answer<ToolResult>
+    where
+        R: Serialize + Send + 'static,
+    {
+        let payer = Payer::of(&self.call);
+        let _work = payer.work(work).await?;
+        let answer = running.await?;
+        Ok(payer.tool_result(&self.call, answer).await?)
+    }
+
     /// Writes, in the caller's name.
     pub(crate) async fn write(
         &self,

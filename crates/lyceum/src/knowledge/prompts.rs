@@ -7,6 +7,7 @@ use lyceum_server::{
 };
 use lyceum_wire::RpcError;
 
+use crate::knowledge::charge::Payer;
 use crate::knowledge::rights::DocumentAccess;
 use crate::knowledge::{completions, uri};
 
@@ -27,16 +28,18 @@ pub(crate) fn access(name: &str) -> DocumentAccess {
 }
 
 /// All prompts.
-pub(crate) fn all(kb: &Kb) -> [Prompt; 2] {
-    [summarise_document(kb.clone()), answer_from_knowledge(kb.clone())]
+pub(crate) fn all(kb: &Kb, max_text: usize) -> [Prompt; 2] {
+    [summarise_document(kb.clone(), max_text), answer_from_knowledge(kb.clone())]
 }
 
-fn summarise_document(kb: Kb) -> Prompt {
+fn summarise_document(kb: Kb, max_text: usize) -> Prompt {
     let of_paths = kb.clone();
     prompt(
         NAMES[0],
         "Summarises a document of the knowledge base.",
-        move |_: Call, arguments: PromptArguments| summary(kb.clone(), arguments),
+        move |call: Call, arguments: PromptArguments| {
+            summary(call, kb.clone(), arguments, max_text)
+        },
     )
     .title("Summarise a document")
     .argument("path", "The document, e.g. guides/setup.md.")
@@ -58,13 +61,20 @@ fn answer_from_knowledge(kb: Kb) -> Prompt {
     .complete("prefix", move |completing| completions::paths(of_paths.clone(), completing))
 }
 
-async fn summary(kb: Kb, arguments: PromptArguments) -> Result<Vec<PromptMessage>, ToolError> {
+async fn summary(
+    call: Call,
+    kb: Kb,
+    arguments: PromptArguments,
+    max_text: usize,
+) -> Result<Vec<PromptMessage>, ToolError> {
     let path = DocPath::parse(arguments.get("path")).map_err(refused)?;
+    let _work = Payer::of(&call).work(2 * max_text).await.map_err(refused)?;
     let document = kb.get(&path).await.map_err(refused)?;
     let mut text = document.body;
     let mut note = "";
     if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
         text.truncate(end);
+        text.shrink_to_fit();
         note = " Only its beginning is shown here; read the rest with get_document_for_rewrite.";
     }
     let instruction = format!(

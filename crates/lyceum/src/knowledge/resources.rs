@@ -1,19 +1,23 @@
 //! Documents as resources: listed in pages, read by URI.
 
+use lyceum_http::UNCOUNTED_BYTES;
 use lyceum_kb::store::ListPage;
 use lyceum_kb::{Code, DocPath, Error, Kb, Meta};
 use lyceum_server::{
     Call, ResourceContents, ResourceLink, ResourcePage, ResourceTemplate, ToolError, Variables,
     template,
 };
-use lyceum_wire::RpcError;
+use lyceum_wire::{RpcError, encode};
 use serde_json::json;
 
+use crate::knowledge::charge::Payer;
 use crate::knowledge::desk::{self, Desk};
 use crate::knowledge::{completions, time, uri};
 
 /// Documents in one page of `resources/list`.
 const PAGE: usize = 100;
+/// Bytes around the text of a document, such as its title and tags.
+const FRAME: usize = 128 << 10;
 
 /// The template all documents match.
 pub(crate) fn documents(desk: &Desk) -> ResourceTemplate {
@@ -47,28 +51,42 @@ fn link(meta: &Meta) -> ResourceLink {
 }
 
 async fn read(desk: Desk, call: Call, path: String) -> Result<ResourceContents, ToolError> {
-    let found = match DocPath::parse(&path) {
-        Ok(path) => desk.kb.get(&path).await,
-        Err(_) => Err(Error::not_found("no such path")),
+    // The client's own spelling of the URI is filled in where the error is sent.
+    let missing = || ToolError::resource_not_found(format!("{}{path}", uri::SCHEME));
+    let error = match contents(&desk, &call, &path).await {
+        Ok(contents) => return Ok(contents),
+        Err(error) => error,
     };
-    let document = match found {
-        Ok(document) => document,
-        Err(error) => {
-            // The client's own spelling of the URI is filled in where the error is sent.
-            let missing = ToolError::resource_not_found(format!("{}{path}", uri::SCHEME));
-            desk.audit_refusal(&call, desk::READ_RESOURCE, Some(path), error.code()).await;
-            return Err(match error.code() {
-                Code::NotFound => missing,
-                _ => ToolError::rpc(RpcError::internal(error.to_string())),
-            });
-        }
+    let told = match error.code() {
+        Code::NotFound => missing(),
+        Code::InvalidArgument => ToolError::rpc(RpcError::invalid_params(error.to_string())),
+        _ => ToolError::rpc(RpcError::internal(error.to_string())),
     };
-    let meta = document.meta;
-    Ok(ResourceContents::text("", document.body)
+    desk.audit_refusal(&call, desk::READ_RESOURCE, Some(path), error.code()).await;
+    Err(told)
+}
+
+async fn contents(desk: &Desk, call: &Call, path: &str) -> lyceum_kb::Result<ResourceContents> {
+    let path = DocPath::parse(path).map_err(|_| Error::not_found("no such path"))?;
+    let payer = Payer::of(call);
+    let _work = payer.work(2 * desk.max_text).await?;
+    let document = desk.kb.get(&path).await?;
+    let (meta, body) = (document.meta, document.body);
+    let mut charge = None;
+    if body.len() > UNCOUNTED_BYTES / 8 {
+        let kept = body.len();
+        let sent = encode::str_length(&body) + FRAME;
+        charge = Some(payer.answer(sent, kept).await?);
+    }
+    let contents = ResourceContents::text("", body)
         .mime_type(meta.mime_type.as_str())
         .meta("title", meta.title)
         .meta("tags", json!(meta.tags))
         .meta("revision", meta.revision)
         .meta("updated_at", time::written(meta.updated_at))
-        .meta("vector_status", meta.vector_status.as_str()))
+        .meta("vector_status", meta.vector_status.as_str());
+    Ok(match charge {
+        Some(charge) => contents.charged(charge),
+        None => contents,
+    })
 }

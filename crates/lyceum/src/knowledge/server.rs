@@ -25,11 +25,12 @@ pub(crate) fn reserved() -> Reserved {
     Reserved { tools: owned(&tools::NAMES), prompts: owned(&prompts::NAMES), uris }
 }
 
-/// The server of a profile that offers the tools `offers` says yes to.
+/// The server of a profile that offers the tools `offers` says yes to. No text has more than
+/// `max_text` bytes.
 ///
 /// Its subscribers hear of changes while [`follow`](crate::knowledge::follow) runs.
-pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
-    let desk = Desk::new(kb.clone());
+pub(crate) fn server(kb: &Kb, max_text: usize, offers: impl Fn(&str) -> bool) -> Server {
+    let desk = Desk::new(kb.clone(), max_text);
     let (lister, refuser) = (kb.clone(), desk.clone());
     let builder = Server::builder("lyceum", env!("CARGO_PKG_VERSION"))
         .title("Lyceum")
@@ -39,8 +40,9 @@ pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
         .template(resources::documents(&desk))
         .list_resources(move |_: Call, after| resources::list(lister.clone(), after))
         .refuse(move |call: Call, refused: Refused| desk::refuse(refuser.clone(), call, refused));
-    let builder =
-        prompts::all(kb).into_iter().fold(builder, |builder, prompt| builder.prompt(prompt));
+    let builder = prompts::all(kb, max_text)
+        .into_iter()
+        .fold(builder, |builder, prompt| builder.prompt(prompt));
     let tools = tools::all(&desk).into_iter();
     let server = tools.fold(builder, |builder, tool| builder.tool(tool)).build();
     rights::offer(&server, offers);

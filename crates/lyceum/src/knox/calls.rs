@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use lyceum_http::guard::{Refused, check_content_encoding, check_host, check_origin};
-use lyceum_http::{AnswerBody, BodyError, REQUEST_ID, read_body, request_id};
+use lyceum_http::{AnswerBody, BodyError, CallerId, Principal, REQUEST_ID, read_body, request_id};
 use lyceum_wire::{Object, Writer};
 
 use super::{Inner, documents};
@@ -92,9 +92,7 @@ impl Inner {
         if head.method != call.method() {
             return Err(Refusal::method(call.method(), head.method == Method::OPTIONS));
         }
-        if !is_open {
-            self.keeper.gate.enter(&head.headers)?;
-        }
+        let principal = if is_open { None } else { self.keeper.gate.enter(&head.headers)? };
         let Self { door, gateway, .. } = self;
         if matches!(call, Call::Tools | Call::Resources) {
             door.arrivals().await;
@@ -102,7 +100,7 @@ impl Inner {
         let document = match call {
             Call::Tools => query.tools(door)?,
             Call::Resources => documents::resources(door),
-            Call::Tool(name) => self.call_tool(head, name, body).await?,
+            Call::Tool(name) => self.call_tool(head, name, body, principal).await?,
             Call::Resource(uri) => self.read_resource(head, uri).await?,
             Call::Health => {
                 let write =
@@ -118,7 +116,13 @@ impl Inner {
     }
 
     /// The body is the arguments; nothing, or `null`, is no arguments.
-    async fn call_tool<B>(&self, head: &Parts, name: &str, body: B) -> Result<Bytes, Refusal>
+    async fn call_tool<B>(
+        &self,
+        head: &Parts,
+        name: &str,
+        body: B,
+        principal: Option<Principal>,
+    ) -> Result<Bytes, Refusal>
     where
         B: Body<Data = Bytes> + Send,
     {
@@ -127,7 +131,9 @@ impl Inner {
             return Err(Refusal::not_found(format!("Tool not found: {name}")));
         }
         check_content_encoding(&head.headers)?;
-        let body = read_body(body, &self.keeper.limits).await?;
+        let caller = || CallerId::new(principal.clone(), None);
+        let bodies = &self.keeper.budgets.bodies;
+        let body = read_body(body, &self.keeper.limits, bodies, caller).await?;
         let mut params = Writer::new();
         params.text("name", &name);
         match body.trim_ascii() {
@@ -170,7 +176,7 @@ impl Inner {
         let Ok(body) = answer.into_body().collect().await.map(|body| body.to_bytes());
         let members = Object::parse(&body)?;
         if let Some(result) = members.get("result") {
-            return Ok(Bytes::copy_from_slice(result.as_bytes()));
+            return Ok(body.slice_ref(result.as_bytes()));
         }
         let error = members.get("error").unwrap_or_default();
         let message = Object::parse(error.as_bytes()).ok().and_then(|error| error.text("message"));

@@ -32,6 +32,7 @@ pub(super) async fn read(
     visit: Visit,
     arguments: get_document_for_rewrite::Arguments,
 ) -> Answer<get_document_for_rewrite::WholeDocument> {
+    let _work = visit.work(&arguments).await?;
     Ok((StatusCode::OK, get_document_for_rewrite::answer(visit.kb(), arguments).await?))
 }
 
@@ -63,7 +64,9 @@ pub(super) async fn batch(
     visit: Visit,
     arguments: batch_read::Arguments,
 ) -> Answer<batch_read::Batch> {
-    Ok((StatusCode::OK, batch_read::answer(visit.kb(), arguments).await?))
+    let _work = visit.work(&arguments).await?;
+    let answer_bytes = visit.payer.answer_bytes();
+    Ok((StatusCode::OK, batch_read::answer(visit.kb(), arguments, answer_bytes).await?))
 }
 
 /// Clients know this address; there is nothing behind it.

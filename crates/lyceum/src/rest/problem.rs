@@ -112,7 +112,8 @@ impl From<Refused> for Problem {
 impl From<BodyError> for Problem {
     fn from(error: BodyError) -> Self {
         let code = match error {
-            BodyError::TooLarge => "PAYLOAD_TOO_LARGE",
+            BodyError::TooLarge | BodyError::TooManyValues => "PAYLOAD_TOO_LARGE",
+            BodyError::NoRoom(_) => "UNAVAILABLE",
             BodyError::TooSlow => "REQUEST_TIMEOUT",
             _ => "BAD_REQUEST",
         };

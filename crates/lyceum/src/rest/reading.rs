@@ -17,6 +17,7 @@ pub(super) async fn brief(
     visit: Visit,
     arguments: get_document::Arguments,
 ) -> Answer<get_document::Brief> {
+    let _work = visit.work(&arguments).await?;
     Ok((StatusCode::OK, get_document::answer(visit.kb(), arguments).await?))
 }
 

@@ -1,6 +1,7 @@
 //! One route: its method and pattern, what it takes and answers, and the function that does it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::problem::Problem;
 use super::visit::Visit;
+use crate::knowledge::charge::{JsonSize, WrittenAnswer};
 
 /// Where a pattern holds the path of a document, slashes and all.
 pub(super) const PLACE: &str = "{path}";
@@ -69,7 +71,7 @@ impl Route {
     ) -> Self
     where
         A: DeserializeOwned + JsonSchema + 'static,
-        R: Serialize + JsonSchema + 'static,
+        R: Serialize + JsonSchema + Send + 'static,
         F: Future<Output = Result<(StatusCode, R), Problem>> + Send + 'static,
     {
         let answer =
@@ -82,12 +84,22 @@ impl Route {
                     return Box::pin(std::future::ready(Err(problem)));
                 }
             };
+            let payer = visit.payer.clone();
             let running = run(visit, arguments);
             Box::pin(async move {
                 let (status, answer) = running.await?;
-                let body = serde_json::to_vec(&answer)
-                    .map_err(|error| Error::internal(format!("answer is not JSON: {error}")))?;
-                Ok(Reply::json(status, body))
+                let WrittenAnswer { json, charge } = payer.written(answer, JsonSize::bytes).await?;
+                let body = Bytes::from(json);
+                Ok(Reply::json(
+                    status,
+                    match charge {
+                        Some(mut charge) => {
+                            charge.shrink(body.len());
+                            Arc::new(charge).attach(body)
+                        }
+                        None => body,
+                    },
+                ))
             })
         };
         Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use lyceum_gateway::Gateway;
-use lyceum_http::{Principal, Purpose, Sealer};
+use lyceum_http::{Principal, Purpose, Reservation, Sealer};
 use lyceum_kb::store::AuditEntry;
 use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Write, Written};
 use lyceum_server::Server;
@@ -15,6 +15,8 @@ use super::health::Integrity;
 use super::info::Profiled;
 use super::problem::Problem;
 use crate::knowledge::arguments::Safety;
+use crate::knowledge::charge::Payer;
+use crate::knowledge::desk::Subject;
 use crate::knowledge::tools::list_documents::Cursors;
 use crate::observed::Observed;
 
@@ -26,6 +28,8 @@ const ANONYMOUS: &str = "anonymous";
 /// What the routes work with.
 pub(crate) struct Desk {
     pub(crate) kb: Kb,
+    /// Bytes of the largest text there may be.
+    pub(crate) max_text: usize,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) embedder: Arc<Observed>,
@@ -45,6 +49,8 @@ pub(super) struct Visit {
     request_id: String,
     /// Whether the caller could enter a guarded route.
     pub(super) trusted: bool,
+    /// Who pays for what it costs.
+    pub(super) payer: Payer,
 }
 
 impl Visit {
@@ -53,9 +59,18 @@ impl Visit {
         principal: Option<Principal>,
         request_id: &HeaderValue,
         trusted: bool,
+        payer: Payer,
     ) -> Self {
         let request_id = request_id.to_str().unwrap_or_default().to_owned();
-        Self { desk: Arc::clone(desk), principal, request_id, trusted }
+        Self { desk: Arc::clone(desk), principal, request_id, trusted, payer }
+    }
+
+    /// Room for what a call with these arguments works with, until it is dropped.
+    pub(super) async fn work(
+        &self,
+        arguments: &(impl Subject + Sync),
+    ) -> Result<Option<Reservation>, Problem> {
+        Ok(self.payer.work(arguments.work(self.desk.max_text)).await?)
     }
 
     pub(super) fn kb(&self) -> &Kb {

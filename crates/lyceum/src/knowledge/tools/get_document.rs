@@ -68,6 +68,11 @@ impl Subject for Arguments {
     fn subject(&self) -> Option<&str> {
         Some(&self.document_id)
     }
+
+    /// The text, the part that is shown, and what is found in it.
+    fn work(&self, max_text: usize) -> usize {
+        3 * max_text
+    }
 }
 
 /// What a document in brief is.

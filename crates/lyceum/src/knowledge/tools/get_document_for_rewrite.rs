@@ -48,6 +48,11 @@ impl Subject for Arguments {
     fn subject(&self) -> Option<&str> {
         self.document_id.as_deref().or(self.path.as_deref())
     }
+
+    /// The text and a copy on its way; to compare two takes lists of their lines too.
+    fn work(&self, max_text: usize) -> usize {
+        if self.diff_from.is_some() { 16 * max_text } else { 2 * max_text }
+    }
 }
 
 /// What a whole document is.
