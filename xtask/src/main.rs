@@ -4,6 +4,7 @@
 //! named after it.
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on stdout")]
 
+mod abuse;
 mod bench;
 mod checks;
 mod clients;
@@ -58,6 +59,7 @@ fn run(args: &[String]) -> Result<ExitCode> {
             fuzz::run(seconds.context("usage: cargo xtask fuzz [SECONDS]")?)
                 .map(|()| ExitCode::SUCCESS)
         }
+        Some((command, rest)) if command == "abuse" => abuse::run(&workspace, rest),
         Some((command, rest)) if command == "bench" => bench::run(rest).map(|()| ExitCode::SUCCESS),
         Some((command, _)) if !["help", "--help", "-h"].contains(&command.as_str()) => {
             bail!("there is no command {command:?}\n\n{USAGE}")
