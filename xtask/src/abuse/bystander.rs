@@ -135,7 +135,7 @@ fn judged(answer: &HttpAnswer) -> Result<(), String> {
     if answer.is_success() {
         return Ok(());
     }
-    let excerpt: String = answer.beginning.chars().take(160).collect();
+    let excerpt: String = answer.text.chars().take(160).collect();
     Err(format!("{} {excerpt}", answer.status))
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::stopwatch::Stopwatch;
 
 /// Bytes of an answer that are kept, to tell what it says.
-const KEPT: usize = 64 * 1024;
+const KEPT: usize = 256 * 1024;
 /// How often a wait looks whether it shall end.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest head of an answer.
@@ -26,7 +26,7 @@ pub(super) struct HttpAnswer {
     /// Bytes of the body that arrived.
     pub(super) length: usize,
     /// The beginning of the body.
-    pub(super) beginning: String,
+    pub(super) text: String,
     /// Whether the body arrived to its end.
     pub(super) complete: bool,
 }
@@ -54,8 +54,8 @@ impl HttpAnswer {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
             && self.complete
-            && !self.beginning.contains("\"isError\":true")
-            && !self.beginning.contains("\"error\":{")
+            && !self.text.contains("\"isError\":true")
+            && !self.text.contains("\"error\":{")
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -111,7 +111,7 @@ impl HttpConnection {
             status,
             head,
             length: 0,
-            beginning: String::new(),
+            text: String::new(),
             complete: end == BodyEnd::Length(0),
         };
         self.body(&mut answer, end, most, (&watch, limit))?;
@@ -160,12 +160,12 @@ impl HttpConnection {
                 BodyEnd::Close => false,
             };
         }
-        answer.beginning = String::from_utf8_lossy(&kept).into_owned();
+        answer.text = String::from_utf8_lossy(&kept).into_owned();
         Ok(())
     }
 
     fn fill(&mut self, watch: &Stopwatch, limit: Duration) -> io::Result<usize> {
-        let mut buffer = [0; 16 * 1024];
+        let mut buffer = vec![0; 64 * 1024];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(n) => {
@@ -173,6 +173,9 @@ impl HttpConnection {
                     return Ok(n);
                 }
                 Err(error) if is_timeout(&error) && self.goes_on() && !watch.is_past(limit) => {}
+                Err(error) if is_timeout(&error) => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "no answer in time"));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(sized.header("x-a"), Some("b"));
         let chunked =
             answered(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n");
-        assert!(chunked.complete && chunked.beginning.contains("ok"));
+        assert!(chunked.complete && chunked.text.contains("ok"));
         assert!(answered(b"HTTP/1.1 200 OK\r\n\r\nall").complete);
     }
 
@@ -252,7 +255,8 @@ mod tests {
     #[test]
     fn an_error_of_the_tool_or_the_protocol_is_no_success() {
         assert!(
-            !answered(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n\"isError\":true").is_success()
+            !answered(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n\"isError\":true")
+                .is_success()
         );
         assert!(!answered(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n").is_success());
         assert!(answered(b"HTTP/1.1 202 OK\r\nContent-Length: 0\r\n\r\n").is_success());

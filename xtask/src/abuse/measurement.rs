@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::bystander::{Bystander, Experience};
 use super::case::AbuseCase;
-use super::client::{Assault, AnswerCounts};
+use super::client::{AnswerCounts, Assault};
 use super::report::{RECOVERY_LIMIT, ratio};
 use super::request;
 use super::server::{CorpusTemplate, LogTally, LyceumServer};
@@ -35,6 +35,8 @@ pub(super) struct Schedule {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measurement {
     pub(super) cpu_seconds: f64,
+    /// Processor seconds of this process meanwhile, which the server and the bystander had not.
+    pub(super) own_cpu_seconds: f64,
     /// MiB at the peak, beyond what the idle server had.
     pub(super) peak_mib: f64,
     /// MiB that were still resident after the recovery, beyond what the idle server had.
@@ -61,7 +63,8 @@ pub(super) struct Revocation {
 }
 
 /// Ends the server when it takes too much memory.
-struct MemoryWatchdog {
+#[derive(Debug)]
+pub(super) struct MemoryWatchdog {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<bool>,
 }
@@ -80,15 +83,14 @@ pub(super) fn measure(
     }
     server.wait_until_quiet()?;
 
-    let mut found = Measurement {
-        idle: Bystander::observe(&server, schedule.idle),
-        ..Measurement::default()
-    };
+    let mut found =
+        Measurement { idle: Bystander::observe(&server, schedule.idle), ..Measurement::default() };
     let idle_mib = usage::memory(server.pid())?.resident_mib;
     let idle_cpu = usage::cpu_seconds(server.pid())?;
+    let own_cpu = usage::cpu_seconds(std::process::id())?;
     usage::reset_peak(server.pid())?;
 
-    let watchdog = MemoryWatchdog::start(server.pid(), idle_mib + DEADLY_MIB);
+    let watchdog = MemoryWatchdog::start(server.pid())?;
     let bystander = Bystander::start(&server);
     let assault = Assault::start(server.address, &clients);
     let revokes = cases.iter().any(|case| case.revoke);
@@ -98,6 +100,7 @@ pub(super) fn measure(
         found.revocation = Some(revoke(&server));
     }
     thread::sleep(schedule.attack.saturating_sub(attack.elapsed()));
+    found.own_cpu_seconds = usage::cpu_seconds(std::process::id())? - own_cpu;
     found.attacked = bystander.stop();
     let after = Aftermath { idle_mib, idle_cpu, assault, schedule };
     after.record(&mut server, &mut found);
@@ -190,7 +193,8 @@ fn counted(counts: &AnswerCounts) -> [u64; 4] {
 }
 
 impl MemoryWatchdog {
-    fn start(pid: u32, most_mib: f64) -> Self {
+    pub(super) fn start(pid: u32) -> Result<Self> {
+        let most_mib = usage::memory(pid)?.resident_mib + DEADLY_MIB;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -206,11 +210,11 @@ impl MemoryWatchdog {
             }
             false
         });
-        Self { stop, thread }
+        Ok(Self { stop, thread })
     }
 
     /// Whether it had to end the server.
-    fn stop(self) -> bool {
+    pub(super) fn stop(self) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or(false)
     }

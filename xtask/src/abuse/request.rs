@@ -38,17 +38,11 @@ impl RequestBytes {
         Self { bytes: bytes.into(), nonce, body }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The request in pieces, with this number in its place.
     pub(super) fn pieces<'a>(&'a self, number: &'a str) -> [&'a [u8]; 3] {
         debug_assert_eq!(number.len(), NONCE.len());
         match self.nonce {
-            Some(at) => {
-                [&self.bytes[..at], number.as_bytes(), &self.bytes[at + NONCE.len()..]]
-            }
+            Some(at) => [&self.bytes[..at], number.as_bytes(), &self.bytes[at + NONCE.len()..]],
             None => [&self.bytes, b"", b""],
         }
     }
@@ -78,10 +72,9 @@ pub(super) fn raw(head: RequestHead<'_>, body: &[u8]) -> RequestBytes {
 }
 
 /// A request with a JSON body.
-pub(super) fn rest(method: &str, target: &str, key: &str, body: &Value) -> RequestBytes {
+pub(super) fn rest(method: &str, target: &str, key: &str, body: &str) -> RequestBytes {
     let headers = "Content-Type: application/json\r\nAccept: application/json\r\n";
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    raw(RequestHead { method, target, key, headers }, &body)
+    raw(RequestHead { method, target, key, headers }, body.as_bytes())
 }
 
 /// A call of a tool.
@@ -90,7 +83,12 @@ pub(super) fn call(key: &str, tool: &str, arguments: &Value) -> RequestBytes {
 }
 
 /// Any request of the modern era; `name` is what its routing header mirrors, if anything.
-pub(super) fn rpc(key: &str, method: &str, name: &str, mut params: Value) -> RequestBytes {
+pub(super) fn rpc(key: &str, method: &str, name: &str, params: Value) -> RequestBytes {
+    modern(key, method, name, rpc_body(method, params).to_string().as_bytes())
+}
+
+/// The body of a request of the modern era.
+pub(super) fn rpc_body(method: &str, mut params: Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -99,8 +97,7 @@ pub(super) fn rpc(key: &str, method: &str, name: &str, mut params: Value) -> Req
         Some(given) => given.extend(meta.as_object().cloned().unwrap_or_default()),
         None => params["_meta"] = meta,
     }
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    modern(key, method, name, body.to_string().as_bytes())
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
 /// A body of the modern era, whatever it says.
@@ -140,7 +137,8 @@ pub(super) fn initialize(key: &str) -> RequestBytes {
         "clientInfo": { "name": "abuse", "version": "0" },
     });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
-    let headers = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+    let headers =
+        "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
     let head = RequestHead { method: "POST", target: "/mcp", key, headers };
     raw(head, body.to_string().as_bytes())
 }

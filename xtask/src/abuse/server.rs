@@ -115,7 +115,7 @@ impl LyceumServer {
     /// Calls a tool to prepare something; a failure is an error with the server's words.
     pub(super) fn prepare(&self, tool: &str, arguments: &Value) -> Result<()> {
         let answer = self.ask(&request::call(&self.keys.preparer, tool, arguments))?;
-        let excerpt: String = answer.beginning.chars().take(300).collect();
+        let excerpt: String = answer.text.chars().take(300).collect();
         ensure!(answer.is_success(), "cannot prepare with {tool}: {} {excerpt}", answer.status);
         Ok(())
     }
@@ -146,6 +146,11 @@ impl LyceumServer {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the server is still at work so long after the last request.
+    pub(super) fn busy_after(&self, limit: Duration) -> Result<bool> {
+        Ok(self.quiet_within(limit)?.is_none())
     }
 
     /// Revokes the keys of a name with the command; how long the command took.
@@ -231,8 +236,8 @@ fn create_key(program: &Path, data: &Path, name: &str) -> Result<String> {
 /// A document as `lyceum import` reads it from a `.jsonl` file.
 fn corpus_line(n: usize) -> Value {
     const WORDS: [&str; 12] = [
-        "river", "harbour", "ledger", "granite", "lantern", "orchard", "signal", "timber", "copper",
-        "meadow", "engine", "archive",
+        "river", "harbour", "ledger", "granite", "lantern", "orchard", "signal", "timber",
+        "copper", "meadow", "engine", "archive",
     ];
     let word = |k: usize| WORDS[(n * 7 + k * 5 + k * k) % WORDS.len()];
     let sentence = |from: usize| (from..from + 9).map(word).collect::<Vec<_>>().join(" ");

@@ -32,7 +32,8 @@ pub(super) const CASES: [AbuseCase; 5] = [
 fn large_documents(server: &LyceumServer) -> Result<()> {
     for revision in 0..2 {
         for n in 0..2 {
-            let line = |k: usize| format!("\"{revision}\" \"{n}\" \"{k}\" \\\" \\ \"\\\" \"\" \\\n");
+            let line =
+                |k: usize| format!("\"{revision}\" \"{n}\" \"{k}\" \\\" \\ \"\\\" \"\" \\\n");
             let mut text: String = (0..100_000).map(line).collect();
             text.truncate(3_900_000);
             server.upload(&format!("abuse/large-{n}.txt"), &text)?;

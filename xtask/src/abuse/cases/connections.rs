@@ -11,17 +11,13 @@ pub(super) const CASES: [AbuseCase; 4] = [
     AbuseCase::new("nothing", "no abuse: what the harness itself costs", |_| Ok(Vec::new()))
         .quick()
         .alone(),
-    AbuseCase::new("idle-soft-256", "300 idle connections, soft limit of 256 files", |_| {
-        idle(300)
-    })
-    .shell("ulimit -S -n 256")
-    .alone()
-    .quick(),
-    AbuseCase::new("idle-hard-256", "300 idle connections, hard limit of 256 files", |_| {
-        idle(300)
-    })
-    .shell("ulimit -n 256")
-    .alone(),
+    AbuseCase::new("idle-soft-256", "300 idle connections, soft limit of 256 files", |_| idle(300))
+        .shell("ulimit -S -n 256")
+        .alone()
+        .quick(),
+    AbuseCase::new("idle-hard-256", "300 idle connections, hard limit of 256 files", |_| idle(300))
+        .shell("ulimit -n 256")
+        .alone(),
     AbuseCase::new("idle-hard-1024", "1,100 idle connections, hard limit of 1,024 files", many)
         .shell("ulimit -n 1024")
         .alone(),

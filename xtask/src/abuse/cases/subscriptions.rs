@@ -31,10 +31,10 @@ fn subscribe(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     let key = &server.keys.abuser;
     let uri = format!("kb:///{}{NONCE}", "u".repeat(FIFTEEN_MB));
     let params = json!({ "uri": uri });
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params });
-    let requests = (0..3).map(|_| {
-        Ok(request::legacy(key, Some(&session(server, key)?), &body.to_string()))
-    });
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params });
+    let requests =
+        (0..3).map(|_| Ok(request::legacy(key, Some(&session(server, key)?), &body.to_string())));
     Ok(vec![AbusiveClient::patient(requests.collect::<Result<_>>()?).pause(100)])
 }
 

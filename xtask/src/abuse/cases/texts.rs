@@ -13,7 +13,11 @@ use crate::abuse::server::LyceumServer;
 pub(super) const CASES: [AbuseCase; 5] = [
     AbuseCase::new("heading-upload", "a document with a heading of 2 MB (C1)", heading_upload)
         .quick(),
-    AbuseCase::new("heading-ingest", "an ingested page with a heading of 2 MB (C1)", heading_ingest),
+    AbuseCase::new(
+        "heading-ingest",
+        "an ingested page with a heading of 2 MB (C1)",
+        heading_ingest,
+    ),
     AbuseCase::new("patch-repeated", "patches of repeated text (H1)", patch)
         .prepared(repeated_text)
         .quick()
@@ -26,7 +30,8 @@ pub(super) const CASES: [AbuseCase; 5] = [
 ];
 
 fn heading_upload(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    let content = format!("# {}\n\n{}", "word ".repeat(400_000), "A line of text.\n\n".repeat(100_000));
+    let content =
+        format!("# {}\n\n{}", "word ".repeat(400_000), "A line of text.\n\n".repeat(100_000));
     let arguments = json!({ "path": format!("abuse/heading-{NONCE}.md"), "content": content });
     let request = request::call(&server.keys.abuser, "upload_document", &arguments);
     Ok(vec![AbusiveClient::patient(vec![request]).pause(3000)])

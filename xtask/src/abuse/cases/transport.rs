@@ -85,7 +85,9 @@ fn members(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     let bodies_of = |members: &str| {
         vec![
             format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",{members}}}"),
-            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"search_knowledge\",\"arguments\":{{\"query\":\"x\",{members}}}}}}}"),
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"search_knowledge\",\"arguments\":{{\"query\":\"x\",{members}}}}}}}"
+            ),
         ]
     };
     Ok(bodies(server, [late, short, same].iter().flat_map(|one| bodies_of(one)).collect()))
@@ -102,7 +104,9 @@ fn deep(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
         "[".repeat(FIFTEEN_MB),
     ];
     let body = |value: &String| {
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"search_knowledge\",\"arguments\":{{\"query\":{value}}},\"_meta\":{value}}}}}")
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"search_knowledge\",\"arguments\":{{\"query\":{value}}},\"_meta\":{value}}}}}"
+        )
     };
     let short = values.iter().filter(|value| value.len() < 7_000_000).map(body);
     Ok(bodies(server, short.chain(values.iter().cloned()).collect()))
