@@ -180,7 +180,7 @@ impl AbuseOptions {
     }
 
     fn schedule(&self) -> Schedule {
-        let (idle, attack) = if self.quick { (1500, 4) } else { (4000, 10) };
+        let (idle, attack) = if self.quick { (1000, 3) } else { (4000, 10) };
         Schedule {
             idle: Duration::from_millis(idle),
             attack: Duration::from_secs(self.seconds.unwrap_or(attack)),

@@ -128,29 +128,30 @@ impl LyceumServer {
 
     /// Waits until the server does nothing, such as embedding what was prepared.
     pub(super) fn wait_until_quiet(&self) -> Result<Duration> {
-        self.quiet_within(REST_LIMIT)?.context("the server does not come to rest")
+        self.quiet_within(REST_LIMIT, 0.08)?.context("the server does not come to rest")
     }
 
-    /// How long it took until the server did nothing; `None` if that is longer than the limit.
-    pub(super) fn quiet_within(&self, limit: Duration) -> Result<Option<Duration>> {
+    /// Whether the server is still at work so long after the last request, a bystander apart.
+    pub(super) fn busy_after(&self, limit: Duration) -> Result<bool> {
+        Ok(self.quiet_within(limit, 0.4)?.is_none())
+    }
+
+    /// How long it took until the server used no more than this share of a processor; `None` if
+    /// that is longer than the limit.
+    fn quiet_within(&self, limit: Duration, share: f64) -> Result<Option<Duration>> {
         const LOOK: Duration = Duration::from_millis(250);
         let watch = Stopwatch::start();
         let (mut before, mut quiet) = (usage::cpu_seconds(self.pid())?, 0);
         while !watch.is_past(limit) {
             thread::sleep(LOOK);
             let now = usage::cpu_seconds(self.pid())?;
-            quiet = if now - before <= 0.02 { quiet + 1 } else { 0 };
+            quiet = if now - before <= share * LOOK.as_secs_f64() { quiet + 1 } else { 0 };
             before = now;
             if quiet == 2 {
                 return Ok(Some(watch.elapsed().saturating_sub(2 * LOOK)));
             }
         }
         Ok(None)
-    }
-
-    /// Whether the server is still at work so long after the last request.
-    pub(super) fn busy_after(&self, limit: Duration) -> Result<bool> {
-        Ok(self.quiet_within(limit)?.is_none())
     }
 
     /// Revokes the keys of a name with the command; how long the command took.
