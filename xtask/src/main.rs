@@ -1,9 +1,10 @@
-//! Project automation: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`.
+//! Project automation: `cargo xtask test`, `abuse`, `fuzz`, `bench`.
 //!
 //! Only dispatches. What a test run consists of is in `steps`, how each part works in the file
 //! named after it.
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on stdout")]
 
+mod abuse;
 mod bench;
 mod checks;
 mod clients;
@@ -33,6 +34,9 @@ usage: cargo xtask COMMAND
 
   test [--list] [--only STEP]... [--skip STEP]...
                     set up what is missing, then run every check
+  abuse [--quick] [--only CASE]... [--list] [--seconds N] [--program PATH] [--together]
+                    attack a server and measure what that costs an innocent bystander: every case
+                    alone, the hunt over all arguments, then all cases at once for a minute
   fuzz [SECONDS]    run every fuzz target side by side, for a minute unless told
   bench [--help]    measure our server against bare hyper, axum and rmcp, the gateway beside others,
                     and the knowledge base
@@ -58,6 +62,7 @@ fn run(args: &[String]) -> Result<ExitCode> {
             fuzz::run(seconds.context("usage: cargo xtask fuzz [SECONDS]")?)
                 .map(|()| ExitCode::SUCCESS)
         }
+        Some((command, rest)) if command == "abuse" => abuse::run(&workspace, rest),
         Some((command, rest)) if command == "bench" => bench::run(rest).map(|()| ExitCode::SUCCESS),
         Some((command, _)) if !["help", "--help", "-h"].contains(&command.as_str()) => {
             bail!("there is no command {command:?}\n\n{USAGE}")

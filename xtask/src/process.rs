@@ -128,6 +128,22 @@ impl Guarded {
         self.lines.try_iter().map(|line| line + "\n").collect()
     }
 
+    /// The process id, for signals and for what the system knows of it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the child ends; `None` when it has not at the limit.
+    pub(crate) fn wait_for_end(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let watch = Stopwatch::start();
+        loop {
+            match self.child.try_wait()? {
+                None if !watch.is_past(limit) => thread::sleep(Duration::from_millis(20)),
+                status => return Ok(status),
+            }
+        }
+    }
+
     /// Fails when the child has ended although it should go on serving.
     pub(crate) fn ensure_alive(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {

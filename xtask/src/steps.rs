@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::abuse;
 use crate::checks;
 use crate::clients;
 use crate::conformance;
@@ -41,6 +42,7 @@ const STEPS: &[Step] = &[
         run: everything::build,
     },
     Step { name: "isolation", about: "tests that need optimized code", run: checks::release },
+    Step { name: "abuse", about: "what abusive clients cost a bystander", run: abuse::briefly },
     Step { name: "conformance", about: "the official suite, both legs", run: conformance::run },
     Step { name: "clients", about: "the official SDKs as clients", run: clients::run },
     Step { name: "gateway", about: "both of these through the gateway", run: gateway::run },

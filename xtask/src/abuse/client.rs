@@ -1,0 +1,208 @@
+//! Abusive clients: threads that send requests made beforehand, in the manner of their case, until
+//! they are told to stop. They mostly wait, so that the processor is left to the server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::http::HttpConnection;
+use super::request::{RequestBytes, fresh};
+use crate::stopwatch::Stopwatch;
+
+/// How long a client waits for an answer before it gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are read; whoever made more has paid for it already.
+const MOST_ANSWER: usize = 32 << 20;
+/// A bound for every loop, far above what the time allows.
+const MOST_REQUESTS: u64 = 1_000_000;
+/// How often a client that waits looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a client treats the server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Manner {
+    /// Reads each answer, then sends the next request after a pause.
+    Patient,
+    /// Hangs up after this long, answer or not.
+    HangUp(Duration),
+    /// Sends and keeps the connection, up to so many of them, reading nothing.
+    Hold(usize),
+    /// Sends the head and then a byte of the body at a time.
+    SendSlowly,
+    /// Reads a few bytes of the answer at a time.
+    ReadSlowly,
+}
+
+/// Clients that do the same.
+#[derive(Debug, Clone)]
+pub(super) struct AbusiveClient {
+    /// How many of them there are.
+    pub(super) n: usize,
+    pub(super) manner: Manner,
+    /// What each sends, in turn and from the beginning again.
+    pub(super) requests: Vec<RequestBytes>,
+    /// The pause after each request.
+    pub(super) pause: Duration,
+}
+
+/// Abusive clients at work.
+#[derive(Debug)]
+pub(super) struct Assault {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AnswerCounts>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How requests of abusive clients ended.
+#[derive(Debug, Default)]
+pub(super) struct AnswerCounts {
+    pub(super) sent: AtomicU64,
+    pub(super) done: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) cut: AtomicU64,
+}
+
+impl AbusiveClient {
+    /// One client that waits for each answer.
+    pub(super) fn patient(requests: Vec<RequestBytes>) -> Self {
+        Self { n: 1, manner: Manner::Patient, requests, pause: Duration::from_millis(50) }
+    }
+
+    pub(super) fn times(self, n: usize) -> Self {
+        Self { n, ..self }
+    }
+
+    pub(super) fn manner(self, manner: Manner) -> Self {
+        Self { manner, ..self }
+    }
+
+    pub(super) fn pause(self, millis: u64) -> Self {
+        Self { pause: Duration::from_millis(millis), ..self }
+    }
+
+    fn run(&self, address: SocketAddr, stop: &Arc<AtomicBool>, counts: &AnswerCounts) {
+        // Numbers of all clients of this process, so that what is fresh stays fresh.
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let mut held = Vec::new();
+        for turn in 0..MOST_REQUESTS {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let request = &self.requests[turn as usize % self.requests.len()];
+            let number = fresh(NUMBERS.fetch_add(1, Ordering::Relaxed));
+            counts.sent.fetch_add(1, Ordering::Relaxed);
+            match self.send(address, request, &number, stop, &mut held) {
+                Ok(Some(status)) if status < 400 => &counts.done,
+                Ok(Some(_)) => &counts.refused,
+                Ok(None) | Err(_) => &counts.cut,
+            }
+            .fetch_add(1, Ordering::Relaxed);
+            wait(self.pause, stop);
+        }
+    }
+
+    fn send(
+        &self,
+        address: SocketAddr,
+        request: &RequestBytes,
+        number: &str,
+        stop: &Arc<AtomicBool>,
+        held: &mut Vec<HttpConnection>,
+    ) -> io::Result<Option<u16>> {
+        if let Manner::Hold(most) = self.manner
+            && held.len() >= most
+        {
+            // The oldest goes, as with a browser that opens page after page.
+            wait(Duration::from_secs(1), stop);
+            held.remove(0);
+        }
+        let mut connection = HttpConnection::open(address, PATIENCE)?.until(stop)?;
+        if self.manner == Manner::SendSlowly {
+            return trickle(&mut connection, &request.whole(0), request.body, stop);
+        }
+        for piece in request.pieces(number) {
+            // A server that has refused already closes; its answer is still worth reading.
+            if connection.send(piece).is_err() {
+                break;
+            }
+        }
+        match self.manner {
+            Manner::HangUp(after) => wait(after, stop),
+            Manner::Hold(_) => held.push(connection),
+            Manner::ReadSlowly => sip(&mut connection, stop)?,
+            Manner::Patient | Manner::SendSlowly => {
+                let answer = connection.answer(MOST_ANSWER, PATIENCE);
+                return Ok(answer.ok().map(|answer| answer.status));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Assault {
+    /// Starts all clients against a server.
+    pub(super) fn start(address: SocketAddr, clients: &[AbusiveClient]) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AnswerCounts::default());
+        let mut threads = Vec::new();
+        for client in clients {
+            for _ in 0..client.n {
+                let (client, stop) = (client.clone(), Arc::clone(&stop));
+                let answered = Arc::clone(&answered);
+                threads.push(thread::spawn(move || client.run(address, &stop, &answered)));
+            }
+        }
+        Self { stop, answered, threads }
+    }
+
+    /// Hangs up on everything.
+    pub(super) fn stop(self) -> Arc<AnswerCounts> {
+        self.stop.store(true, Ordering::Relaxed);
+        let watch = Stopwatch::start();
+        for thread in self.threads {
+            while !thread.is_finished() && !watch.is_past(Duration::from_secs(2)) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.answered
+    }
+}
+
+fn wait(duration: Duration, stop: &AtomicBool) {
+    let watch = Stopwatch::start();
+    while !stop.load(Ordering::Relaxed) && !watch.is_past(duration) {
+        thread::sleep(LOOK.min(duration.saturating_sub(watch.elapsed())));
+    }
+}
+
+/// Sends the body a byte at a time.
+fn trickle(
+    connection: &mut HttpConnection,
+    request: &[u8],
+    body: usize,
+    stop: &AtomicBool,
+) -> io::Result<Option<u16>> {
+    connection.send(&request[..body])?;
+    for byte in request[body..].chunks(1) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        connection.send(byte)?;
+        thread::sleep(LOOK);
+    }
+    Ok(None)
+}
+
+/// Reads the answer a few bytes at a time.
+fn sip(connection: &mut HttpConnection, stop: &AtomicBool) -> io::Result<()> {
+    while !stop.load(Ordering::Relaxed) {
+        if connection.sip(64, LOOK)? == Some(0) {
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
