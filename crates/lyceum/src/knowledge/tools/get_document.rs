@@ -1,6 +1,8 @@
 //! `get_document`: what a document says, in brief or in part.
 
-use lyceum_kb::{Document, Error, Heading, Kb, Lines, Outline, Result};
+use std::cell::LazyCell;
+
+use lyceum_kb::{DocPath, Document, Error, HeavySlot, Kb, Lines, Outline, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,9 @@ pub(crate) const NAME: &str = "get_document";
 
 const MAX_RELATED: usize = 3;
 const MAX_HISTORY: usize = 50;
+/// Headings in an answer, and the bytes their titles may take.
+const MAX_HEADINGS: usize = 2000;
+const MAX_HEADING_BYTES: usize = 128 * 1024;
 
 const DESCRIPTION: &str = "\
 Shows a document in brief: its first 500 characters, title, tags, metadata, revision, and up to three \
@@ -47,11 +52,19 @@ pub(crate) struct Brief {
     /// Documents that are about similar things, nearest first.
     related: Vec<RelatedAnswer>,
     /// With `outline` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outline: Option<Vec<HeadingAnswer>>,
+    #[serde(flatten)]
+    outline: Option<OutlineAnswer>,
     /// With `history` only; newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<RevisionAnswer>>,
+}
+
+/// The headings of a document.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct OutlineAnswer {
+    outline: Vec<HeadingAnswer>,
+    /// Whether the document has more headings than `outline` shows; read on with `lines`.
+    outline_truncated: bool,
 }
 
 /// A heading of a document.
@@ -78,9 +91,12 @@ impl Subject for Arguments {
 /// What a document in brief is.
 pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<Brief> {
     let path = arguments::document(Some(&arguments.document_id), None)?;
-    let document = kb.get(&path).await?;
-    let part = part(&document, arguments.section.as_deref(), arguments.lines.as_deref())?;
-    let outline = (arguments.outline == Some(true)).then(|| headings(&document));
+    let part = Part::asked_for(arguments.section, arguments.lines)?;
+    let with_outline = arguments.outline == Some(true);
+    let (document, part, outline) = match (&part, with_outline) {
+        (Part::Beginning, false) => (kb.get(&path).await?, None, None),
+        _ => read(kb, &path, part, with_outline).await?,
+    };
     let history = match arguments.history {
         Some(true) => Some(kb.history(&path, None, MAX_HISTORY).await?),
         _ => None,
@@ -101,32 +117,68 @@ pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<Brief> {
     })
 }
 
-/// The part of the text that was asked for; `None` when it was not.
-fn part(document: &Document, section: Option<&str>, lines: Option<&str>) -> Result<Option<String>> {
-    let Document { body, meta } = document;
-    let range = match (section, lines) {
-        (Some(_), Some(_)) => {
-            return Err(Error::invalid("section and lines are two ways to choose; give one"));
-        }
-        (Some(section), None) => {
-            let outline = Outline::new(body, meta.mime_type);
-            let heading = outline.section(section)?;
-            heading.start..heading.end
-        }
-        (None, Some(lines)) => Lines::parse(lines)?.range(body)?,
-        (None, None) => return Ok(None),
-    };
-    Ok(Some(body[range].to_owned()))
+/// Which part of the text is asked for.
+enum Part {
+    Beginning,
+    Section(String),
+    Lines(Lines),
 }
 
-fn headings(document: &Document) -> Vec<HeadingAnswer> {
-    let outline = Outline::new(&document.body, document.meta.mime_type);
-    let answer = |heading: &Heading| HeadingAnswer {
-        level: heading.level,
-        title: heading.text.clone(),
-        line: heading.line,
-    };
-    outline.headings().iter().map(answer).collect()
+impl Part {
+    fn asked_for(section: Option<String>, lines: Option<String>) -> Result<Self> {
+        match (section, lines) {
+            (Some(_), Some(_)) => {
+                Err(Error::invalid("section and lines are two ways to choose; give one"))
+            }
+            (Some(section), None) => Ok(Self::Section(section)),
+            (None, Some(lines)) => Lines::parse(&lines).map(Self::Lines),
+            (None, None) => Ok(Self::Beginning),
+        }
+    }
+}
+
+/// Reads a document together with a part of it and its headings. Parsing a large text takes up to a
+/// second, so not on this thread.
+async fn read(
+    kb: &Kb,
+    path: &DocPath,
+    part: Part,
+    with_outline: bool,
+) -> Result<(Document, Option<String>, Option<OutlineAnswer>)> {
+    let slot = HeavySlot::acquire().await?;
+    let document = kb.get(path).await?;
+    slot.run(move || {
+        let outline = LazyCell::new(|| Outline::new(&document.body, document.meta.mime_type));
+        let range = match part {
+            Part::Beginning => None,
+            Part::Section(section) => {
+                let heading = outline.section(&section)?;
+                Some(heading.start..heading.end)
+            }
+            Part::Lines(lines) => Some(lines.range(&document.body)?),
+        };
+        let part = range.map(|range| document.body[range].to_owned());
+        let outline = with_outline.then(|| OutlineAnswer::from(&*outline));
+        Ok((document, part, outline))
+    })
+    .await?
+}
+
+impl From<&Outline> for OutlineAnswer {
+    fn from(outline: &Outline) -> Self {
+        let mut answer = Self::default();
+        let mut bytes = 0;
+        for heading in outline.headings() {
+            bytes += heading.text.len();
+            if answer.outline.len() == MAX_HEADINGS || bytes > MAX_HEADING_BYTES {
+                answer.outline_truncated = true;
+                break;
+            }
+            let title = heading.text.clone();
+            answer.outline.push(HeadingAnswer { level: heading.level, title, line: heading.line });
+        }
+        answer
+    }
 }
 
 pub(crate) fn tool(desk: &Desk) -> Tool {

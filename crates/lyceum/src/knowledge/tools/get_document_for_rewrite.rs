@@ -1,6 +1,6 @@
 //! `get_document_for_rewrite`: the whole text of a document, now or in an earlier revision.
 
-use lyceum_kb::{Document, Error, Kb, Result, diff};
+use lyceum_kb::{Document, HeavySlot, Kb, Result, diff};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,28 +58,31 @@ impl Subject for Arguments {
 /// What a whole document is.
 pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<WholeDocument> {
     let path = arguments::document(arguments.document_id.as_deref(), arguments.path.as_deref())?;
-    let document = match arguments.revision {
-        Some(revision) => kb.revision(&path, revision.0).await?,
-        None => kb.get(&path).await?,
+    let shown = async || match arguments.revision {
+        Some(revision) => kb.revision(&path, revision.0).await,
+        None => kb.get(&path).await,
     };
-    let diff = match arguments.diff_from {
-        Some(from) => Some(changes(kb.revision(&path, from.0).await?, document.clone()).await?),
-        None => None,
+    let Some(from) = arguments.diff_from else {
+        let document = DocumentAnswer::whole(shown().await?);
+        return Ok(WholeDocument { document, diff: None });
     };
-    Ok(WholeDocument { document: DocumentAnswer::whole(document), diff })
+    let slot = HeavySlot::acquire().await?;
+    let (new, old) = (shown().await?, kb.revision(&path, from.0).await?);
+    slot.run(move || {
+        let diff = Some(changes(&old, &new));
+        WholeDocument { document: DocumentAnswer::whole(new), diff }
+    })
+    .await
 }
 
-/// What changed from `old` to `new`. Large texts take a while to compare, so not on this thread.
-async fn changes(old: Document, new: Document) -> Result<String> {
-    let comparing = tokio::task::spawn_blocking(move || {
-        let name = |document: &Document| {
-            format!("{} (revision {})", document.meta.path, document.meta.revision)
-        };
-        let diff = diff(&old.body, &new.body, &name(&old), &name(&new));
-        let cut = if diff.truncated { "(and more)\n" } else { "" };
-        format!("{}{cut}", diff.unified)
-    });
-    comparing.await.map_err(|_| Error::internal("the revisions could not be compared"))
+/// What changed from `old` to `new`.
+fn changes(old: &Document, new: &Document) -> String {
+    let name = |document: &Document| {
+        format!("{} (revision {})", document.meta.path, document.meta.revision)
+    };
+    let diff = diff(&old.body, &new.body, &name(old), &name(new));
+    let cut = if diff.truncated { "(and more)\n" } else { "" };
+    format!("{}{cut}", diff.unified)
 }
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
