@@ -38,6 +38,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use given::Given;
+pub(crate) use limits::Maintenance;
 pub(crate) use reference::reference;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
@@ -75,6 +76,7 @@ pub(crate) struct Config {
     pub(crate) process_limits: process::Limits,
     pub(crate) limits: Limits,
     pub(crate) connections: ServeOptions,
+    pub(crate) maintenance: Maintenance,
 }
 
 impl Config {
@@ -95,11 +97,12 @@ impl Config {
             ("log", self.log == other.log),
             ("store", self.store == other.store),
             ("embeddings", self.embeddings == other.embeddings),
-            ("documents, index", self.policy == other.policy),
+            ("documents, index, maintenance", self.policy == other.policy),
             ("rest", self.rest_keys == other.rest_keys),
             ("endpoint", endpoints(self) == endpoints(other)),
             ("preset", self.uri_form == other.uri_form),
             ("limits", self.limits == other.limits && self.connections == other.connections),
+            ("maintenance", self.maintenance == other.maintenance),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
@@ -131,6 +134,7 @@ impl Config {
             environment,
         };
         let (limits, connections) = limits::check(settings.limits);
+        let (maintenance, answers_kept) = limits::maintenance(settings.maintenance);
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
             data: data(settings.data, environment)?,
@@ -139,7 +143,7 @@ impl Config {
             log: log(required(settings.log))?,
             store: required(settings.store).value,
             embeddings: embeddings::check(settings.embeddings, environment)?,
-            policy: policy(settings.documents, settings.index, preset),
+            policy: Policy { answers_kept, ..policy(settings.documents, settings.index, preset) },
             rest_keys: settings.rest.keys.map(|given| given.value),
             endpoints: endpoint::check(settings.endpoint, &around)?,
             upstreams: upstream::check(settings.upstream)?,
@@ -154,6 +158,7 @@ impl Config {
             listen,
             limits,
             connections,
+            maintenance,
         })
     }
 
@@ -204,6 +209,7 @@ fn policy(documents: DocumentSettings, index: IndexSettings, preset: Option<Pres
             Some(given) => given.value,
             None => skipped.iter().map(|&prefix| prefix.to_owned()).collect(),
         },
+        ..Policy::default()
     }
 }
 

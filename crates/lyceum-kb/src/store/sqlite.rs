@@ -19,6 +19,7 @@ mod mark;
 mod memo;
 mod outbox;
 mod postings;
+mod purge;
 mod readers;
 mod rebuild;
 mod row;
@@ -59,7 +60,7 @@ use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
 use crate::kb::Changed;
 use crate::query::Query;
-use crate::write::{Change, Policy, Write, Written};
+use crate::write::{Actor, Change, Policy, Write, Written};
 use crate::{DocPath, Error, Keys, Result};
 
 /// A knowledge base in one file.
@@ -144,12 +145,26 @@ impl Store for SqliteStore {
         let bytes = size(&write);
         let audited = self.writer.write(bytes, move |batch| {
             let answer = write::write(batch, &write)?;
-            // The audit line is the last row a write adds.
-            Ok((answer, batch.connection.last_insert_rowid()))
+            // The audit line is the last row a write adds; a refused one adds none.
+            let line = answer.is_ok().then(|| batch.connection.last_insert_rowid());
+            Ok((answer, line))
         });
         let (answer, line) = audited.await?;
-        self.mark.raise(line);
+        if let Some(line) = line {
+            self.mark.raise(line);
+        }
         answer
+    }
+
+    async fn purge(&self, path: &DocPath, by: Actor) -> Result<Written> {
+        let path = path.clone();
+        let purged = self.writer.run(0, move |batch| {
+            let written = purge::purge(batch, &path, &by)?;
+            Ok((written, batch.connection.last_insert_rowid()))
+        });
+        let (written, line) = purged.await?;
+        self.mark.raise(line);
+        Ok(written)
     }
 
     async fn audit(&self, entry: AuditEntry) -> Result<()> {
