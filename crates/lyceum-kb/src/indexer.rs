@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 /// How often the outbox is looked at without being told, for writes of other processes and retries that fall due.
 const POLL: Duration = Duration::from_millis(500);
-/// How often documents that somehow lack vectors are looked for.
+/// How often documents that somehow lack vectors are looked for, unless the caller says otherwise.
 const SWEEP: Duration = Duration::from_secs(15 * 60);
 /// How long after a worker's last sign of life its documents are given to another.
 const LEASE: Duration = Duration::from_secs(5);
@@ -45,8 +45,13 @@ impl Indexer {
     ///
     /// It has threads of its own, which leave the processor to calls.
     pub fn start(kb: Kb) -> Result<Indexer> {
+        Indexer::start_sweeping(kb, SWEEP)
+    }
+
+    /// The same, and looks for documents that lack vectors every `sweep`.
+    pub fn start_sweeping(kb: Kb, sweep: Duration) -> Result<Indexer> {
         let (stop, stopped) = oneshot::channel();
-        let thread = start(kb, stopped)
+        let thread = start(kb, sweep, stopped)
             .map_err(|error| Error::unavailable(format!("cannot start the indexer: {error}")))?;
         Ok(Indexer { stop: Some(stop), thread: Some(thread) })
     }
@@ -64,7 +69,7 @@ impl Drop for Indexer {
 }
 
 /// Runs the indexer in a thread that has a runtime of its own, so that what the runtime does aside gives way, too.
-fn start(kb: Kb, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
+fn start(kb: Kb, sweep: Duration, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
     let (begin, begun) = mpsc::channel();
     let thread = thread::Builder::new().name("kb-indexer".to_owned()).spawn(move || {
         background::give_way();
@@ -80,7 +85,7 @@ fn start(kb: Kb, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
         let _ = begin.send(Ok(()));
         runtime.block_on(async {
             tokio::select! {
-                () = run(kb) => {}
+                () = run(kb, sweep) => {}
                 _ = stopped => {}
             }
         });
@@ -88,10 +93,10 @@ fn start(kb: Kb, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
     begun.recv().map_err(io::Error::other)?.map(|()| thread)
 }
 
-async fn run(kb: Kb) {
+async fn run(kb: Kb, period: Duration) {
     // Sets that have been looked through since we started.
     let mut swept = HashSet::new();
-    let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
+    let mut sweep = interval_at(Instant::now() + period, period);
     let mut last_failure: Option<Instant> = None;
     loop {
         let due = tokio::select! {

@@ -23,8 +23,14 @@ use crate::{DocPath, Keys, Prefix, Result};
 pub trait Store: Send + Sync + 'static {
     /// Applies one write and everything that follows from it, durably, or nothing at all.
     ///
-    /// Refused writes (a conflict, say) leave an audit line too.
+    /// A write leaves its audit line in the same transaction. A refused one (a conflict, say) leaves none: who
+    /// asked for it decides whether [`Store::audit`] is to have it, because refusals cost a caller nothing.
     async fn write(&self, write: Write) -> Result<Written>;
+
+    /// Deletes the document at `path`, if it lives, and takes the texts of all its revisions away for good.
+    ///
+    /// Works on damaged documents, too. Revisions stay as empty shells, so that numbers never go back.
+    async fn purge(&self, path: &DocPath, by: Actor) -> Result<Written>;
 
     /// Records what was done or refused outside [`Store::write`].
     async fn audit(&self, entry: AuditEntry) -> Result<()>;

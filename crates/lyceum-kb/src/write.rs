@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Meta, MimeType, VectorStatus};
@@ -102,6 +104,8 @@ pub struct Policy {
     pub max_body: usize,
     /// Documents under these prefixes are not embedded.
     pub skip_prefixes: Vec<String>,
+    /// How long answers are kept for requests that are repeated under their idempotency key.
+    pub answers_kept: Duration,
 }
 
 /// The state a write leads to.
@@ -125,7 +129,11 @@ pub struct Next {
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy { max_body: 4 * 1024 * 1024, skip_prefixes: Vec::new() }
+        Policy {
+            max_body: 4 * 1024 * 1024,
+            skip_prefixes: Vec::new(),
+            answers_kept: Duration::from_secs(24 * 60 * 60),
+        }
     }
 }
 

@@ -103,7 +103,7 @@ impl App {
         }
         background.run(ring.follow(kb.clone()));
         background.run(monitoring::upkeep(metrics));
-        background.run(rest::check_integrity(kb.clone(), integrity));
+        background.run(rest::check_integrity(kb.clone(), integrity, config.maintenance.clone()));
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
@@ -111,7 +111,7 @@ impl App {
         let servers = about_documents.map(|door| door.handler.server().clone()).collect();
         background.run(knowledge::follow(&kb, servers).await?);
         background.run(library::apply_skip_rules(kb.clone()));
-        let indexer = Indexer::start(kb.clone())?;
+        let indexer = Indexer::start_sweeping(kb.clone(), config.maintenance.reindex)?;
         background.finish(Refusals::write(lines, kb));
         Ok(Self {
             listener,

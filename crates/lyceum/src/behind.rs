@@ -14,6 +14,7 @@ use lyceum_http::Sealer;
 use tokio::time::{Duration, interval};
 
 use crate::config::{Config, Endpoint, Environment, Settings};
+use crate::knowledge;
 
 /// What authorization servers gave us, in the data directory.
 const TOKENS: &str = "upstream-tokens";
@@ -71,6 +72,7 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
         stack: stack::stack(),
         tokens: TokenStore::in_file(config.data.join(TOKENS), Arc::clone(sealer)),
         uri_form: config.uri_form,
+        relist: config.maintenance.relist,
     }
 }
 
@@ -159,7 +161,7 @@ impl Profile {
             self.endpoint = now.clone();
             allowed(now)
         };
-        if self.handler.server().enable_tools(|tool| offered(tool)) {
+        if knowledge::offer(self.handler.server(), |tool| offered(tool)) {
             tracing::info!(endpoint = %now.path, "the endpoint offers other tools of its own");
         }
         self.handler.allow(offered);

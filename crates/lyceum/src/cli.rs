@@ -46,6 +46,14 @@ pub(crate) enum Command {
     Search(SearchOpts),
     /// Print a document.
     Get(GetOpts),
+    /// List the paths of documents.
+    Ls(LsOpts),
+    /// Write a document, from a file or from standard input.
+    Put(PutOpts),
+    /// Delete documents. Their history is kept, unless they are purged.
+    Rm(RmOpts),
+    /// Read and check everything that is stored. Fails when something is damaged.
+    Check(CheckOpts),
     /// Copy the knowledge base to a file, while it is in use.
     Backup(BackupOpts),
     /// Put a backup in the place of the knowledge base. The server must not run.
@@ -334,6 +342,62 @@ pub(crate) struct GetOpts {
     /// Revisions to list.
     #[arg(long, value_name = "N", default_value_t = 50, requires = "history")]
     pub(crate) limit: u16,
+}
+
+/// What to list.
+#[derive(Debug, Args)]
+pub(crate) struct LsOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Only documents whose path begins so.
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+
+    /// Also show revision, time of the last change, and how the vectors are.
+    #[arg(long, short)]
+    pub(crate) long: bool,
+}
+
+/// What to write.
+#[derive(Debug, Args)]
+pub(crate) struct PutOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// The path of the document. One that exists gets another text and keeps the rest.
+    pub(crate) path: String,
+
+    /// The file with the text, as it is. Without it, or with `-`: standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// What to delete.
+#[derive(Debug, Args)]
+pub(crate) struct RmOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// The paths of the documents.
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<String>,
+
+    /// Take the texts of all revisions away for good, of deleted and damaged documents, too. Backups
+    /// still have them.
+    #[arg(long, requires = "yes")]
+    pub(crate) purge: bool,
+
+    /// Yes, what is purged cannot be brought back.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+pub(crate) struct CheckOpts {
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// Where to copy the knowledge base to.

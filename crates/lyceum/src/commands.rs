@@ -6,6 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::config::Environment;
 
 mod backup;
+mod check;
 mod config;
 mod convert;
 mod doctor;
@@ -15,7 +16,10 @@ mod get;
 mod import;
 mod import_config;
 mod keys;
+mod ls;
+mod put;
 mod reindex;
+mod rm;
 mod search;
 mod serve;
 mod stdio;
@@ -34,6 +38,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Import(opts)) => import::run(opts, &environment),
         Some(Command::ImportConfig(opts)) => import_config::run(&opts),
         Some(Command::Export(opts)) => export::run(opts, &environment),
+        Some(Command::Ls(opts)) => ls::run(opts, &environment),
+        Some(Command::Put(opts)) => put::run(opts, &environment),
+        Some(Command::Rm(opts)) => rm::run(opts, &environment),
+        Some(Command::Check(opts)) => check::run(opts, &environment),
         Some(Command::Backup(opts)) => backup::backup(opts, &environment),
         Some(Command::Restore(opts)) => backup::restore(opts, &environment),
         Some(Command::Search(opts)) => search::run(opts, &environment),

@@ -38,6 +38,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use given::Given;
+pub(crate) use limits::Maintenance;
 pub(crate) use reference::reference;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
@@ -75,6 +76,7 @@ pub(crate) struct Config {
     pub(crate) process_limits: process::Limits,
     pub(crate) limits: Limits,
     pub(crate) connections: ServeOptions,
+    pub(crate) maintenance: Maintenance,
 }
 
 impl Config {
@@ -95,11 +97,12 @@ impl Config {
             ("log", self.log == other.log),
             ("store", self.store == other.store),
             ("embeddings", self.embeddings == other.embeddings),
-            ("documents, index", self.policy == other.policy),
+            ("documents, index, maintenance", self.policy == other.policy),
             ("rest", self.rest_keys == other.rest_keys),
             ("endpoint", endpoints(self) == endpoints(other)),
             ("preset", self.uri_form == other.uri_form),
             ("limits", self.limits == other.limits && self.connections == other.connections),
+            ("maintenance", self.maintenance == other.maintenance),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
@@ -130,7 +133,9 @@ impl Config {
             public: is_public(listen.value.0),
             environment,
         };
-        let policy = policy(settings.documents, settings.index, preset);
+        let (maintenance, answers_kept) = limits::maintenance(settings.maintenance);
+        let policy =
+            Policy { answers_kept, ..policy(settings.documents, settings.index, preset) };
         let (limits, connections) = limits::check(settings.limits, policy.max_body)?;
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
@@ -155,6 +160,7 @@ impl Config {
             listen,
             limits,
             connections,
+            maintenance,
         })
     }
 
@@ -205,6 +211,7 @@ fn policy(documents: DocumentSettings, index: IndexSettings, preset: Option<Pres
             Some(given) => given.value,
             None => skipped.iter().map(|&prefix| prefix.to_owned()).collect(),
         },
+        ..Policy::default()
     }
 }
 

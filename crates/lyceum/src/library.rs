@@ -5,11 +5,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
-use lyceum_kb::Kb;
+use anyhow::{Context, ensure};
 use lyceum_kb::embed::{Embedder, StaticModel};
 use lyceum_kb::store::sqlite::SqliteStore;
 use lyceum_kb::store::{Skips, Store};
+use lyceum_kb::{Actor, Kb};
 
 use crate::cli::Place;
 use crate::config::{Config, Embeddings, Environment, StoreKind};
@@ -61,6 +61,31 @@ pub(crate) fn with<T>(
         .enable_all()
         .build()?
         .block_on(async { command(open(&config).await?).await })
+}
+
+/// Runs a command on the store at `place`, which must exist. No model is loaded and nothing is indexed,
+/// so this works where a document keeps a server from running.
+pub(crate) fn with_store<T>(
+    place: Place,
+    environment: &Environment,
+    command: impl AsyncFnOnce(&dyn Store) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = place.config(environment)?;
+    let database = config.database();
+    ensure!(database.exists(), "there is no knowledge base at {}", database.display());
+    let store = store(&config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(command(&*store))
+}
+
+/// Who writes when a command does.
+pub(crate) fn operator(command: &str) -> Actor {
+    Actor {
+        principal: "operator".to_owned(),
+        profile: "command line".to_owned(),
+        tool: command.to_owned(),
+        request_id: String::new(),
+    }
 }
 
 /// Makes up for skip rules that changed while the server was down. Commands leave it alone: they may not

@@ -45,6 +45,13 @@ pub struct Setting {
     pub tokens: TokenStore,
     /// How clients know the URIs of upstreams.
     pub uri_form: UriForm,
+    /// How often everything is listed again, although no upstream told of a change.
+    pub relist: Duration,
+}
+
+impl Setting {
+    /// [`Setting::relist`] where nothing else is said.
+    pub const RELIST: Duration = Duration::from_secs(5 * 60);
 }
 
 /// Why there is no connection.

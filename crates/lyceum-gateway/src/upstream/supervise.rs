@@ -33,8 +33,6 @@ const PROBE: Duration = Duration::from_secs(5);
 const FIRST_LIST: Duration = Duration::from_secs(3);
 /// How long it may take when it is asked for again, all its pages.
 const LIST: Duration = Duration::from_secs(10 * 60);
-/// How often everything is listed again, because many a server does not tell what changes.
-const RELIST: Duration = Duration::from_secs(5 * 60);
 
 /// How often it may meanwhile be found that a kept connection was broken.
 const STALE: usize = 2;
@@ -350,7 +348,8 @@ impl<'a> Lists<'a> {
 
     /// What it is time to list again: what could not be listed, or everything now and then.
     fn due(&mut self) -> BTreeSet<Kind> {
-        if self.listed.elapsed() < RELIST {
+        // Many a server does not tell what changes.
+        if self.listed.elapsed() < self.upstream.setting.relist {
             return self.owed.take_due();
         }
         self.listed = Instant::now();

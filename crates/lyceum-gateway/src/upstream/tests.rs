@@ -34,6 +34,7 @@ pub(super) fn setting() -> Arc<Setting> {
         stack: crate::stack::stack(),
         tokens: TokenStore::in_memory(),
         uri_form: UriForm::default(),
+        relist: Setting::RELIST,
     })
 }
 

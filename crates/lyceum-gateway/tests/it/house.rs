@@ -105,6 +105,7 @@ pub(crate) fn setting() -> Setting {
         stack: stack::stack(),
         tokens: TokenStore::in_memory(),
         uri_form: UriForm::default(),
+        relist: Setting::RELIST,
     }
 }
 

@@ -20,6 +20,7 @@ mod memo;
 mod outbox;
 mod postings;
 mod prepare;
+mod purge;
 mod readers;
 mod rebuild;
 mod row;
@@ -60,7 +61,7 @@ use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
 use crate::kb::Changed;
 use crate::query::Query;
-use crate::write::{Policy, Write, Written};
+use crate::write::{Actor, Policy, Write, Written};
 use crate::{DocPath, Error, Keys, Result};
 
 /// A knowledge base in one file.
@@ -143,6 +144,17 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn write(&self, write: Write) -> Result<Written> {
         self.write_prepared(write).await
+    }
+
+    async fn purge(&self, path: &DocPath, by: Actor) -> Result<Written> {
+        let path = path.clone();
+        let purged = self.writer.run(0, move |batch| {
+            let written = purge::purge(batch, &path, &by)?;
+            Ok((written, batch.connection.last_insert_rowid()))
+        });
+        let (written, line) = purged.await?;
+        self.mark.raise(line);
+        Ok(written)
     }
 
     async fn audit(&self, entry: AuditEntry) -> Result<()> {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Status, Write};
+use lyceum_kb::{Change, DocPath, Error, Kb, Status, Write};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -168,12 +168,7 @@ fn write(record: Record, opts: &ImportOpts) -> lyceum_kb::Result<Write> {
         change: Change::Upsert(fields),
         expected_revision: None,
         idempotency: None,
-        by: Actor {
-            principal: "operator".to_owned(),
-            profile: "command line".to_owned(),
-            tool: "import".to_owned(),
-            request_id: String::new(),
-        },
+        by: library::operator("import"),
     })
 }
 

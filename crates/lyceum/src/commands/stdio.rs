@@ -28,7 +28,7 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
         let server = knowledge::server(&kb, config.policy.max_body, |_| true);
         let mut background = Background::default();
         background.run(knowledge::follow(&kb, vec![server.clone()]).await?);
-        let _indexer = Indexer::start(kb)?;
+        let _indexer = Indexer::start_sweeping(kb, config.maintenance.reindex)?;
         let gateway = behind::gateway(&config, &behind::sealer(&config)?)?;
         let door = gateway.door(server, Arc::new(|_: &str| true));
         let served = serve(door, options).await;

@@ -1,4 +1,4 @@
-//! The limits as the transport and the gateway want them.
+//! The limits and intervals as the transport, the gateway and the store want them.
 
 use lyceum_gateway::process;
 use lyceum_http::{Limits, ServeOptions};
@@ -7,7 +7,7 @@ use tokio::time::Duration;
 use crate::config::error::ConfigError;
 use crate::config::given::Given;
 use crate::config::required;
-use crate::config::settings::{LimitSettings, Positive, StdioSettings};
+use crate::config::settings::{LimitSettings, MaintenanceSettings, Positive, StdioSettings};
 
 /// The limits of endpoints, and those of connections. No text has more than `max_text` bytes.
 ///
@@ -63,6 +63,29 @@ fn shared(
         return Err(ConfigError::at(&given.source, text));
     }
     Ok(bytes)
+}
+
+/// How often the server looks after itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Maintenance {
+    /// When everything stored is checked for the first time: not while the server is busy starting.
+    pub(crate) first_integrity_check: Duration,
+    pub(crate) integrity_checks: Duration,
+    /// How often documents that lack vectors are looked for.
+    pub(crate) reindex: Duration,
+    /// How often everything upstreams offer is listed again.
+    pub(crate) relist: Duration,
+}
+
+/// The intervals; the last is how long answers are kept for requests that are repeated.
+pub(crate) fn maintenance(settings: MaintenanceSettings) -> (Maintenance, Duration) {
+    let maintenance = Maintenance {
+        first_integrity_check: seconds(settings.integrity_first_seconds),
+        integrity_checks: seconds(settings.integrity_seconds),
+        reindex: seconds(settings.reindex_seconds),
+        relist: seconds(settings.relist_seconds),
+    };
+    (maintenance, seconds(settings.idempotency_seconds))
 }
 
 /// What each process behind the gateway may use.

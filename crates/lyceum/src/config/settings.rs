@@ -120,6 +120,11 @@ pub(crate) struct Settings {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) limits: LimitSettings,
+
+    /// How often the server looks after itself.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) maintenance: MaintenanceSettings,
 }
 
 layer!(Settings {
@@ -142,6 +147,7 @@ layer!(Settings {
     stdio,
     knox,
     limits,
+    maintenance,
 });
 
 /// One MCP endpoint.
@@ -443,4 +449,30 @@ layer!(LimitSettings {
     question_seconds,
     connection_idle_seconds,
     drain_seconds,
+});
+
+/// Periodic work.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MaintenanceSettings {
+    /// Seconds after the start until everything stored is read and checked for the first time.
+    pub(crate) integrity_first_seconds: Option<Given<Positive>>,
+    /// Seconds between two such checks.
+    pub(crate) integrity_seconds: Option<Given<Positive>>,
+    /// Seconds between two looks for documents that lack vectors; those that were given up are tried
+    /// again then.
+    pub(crate) reindex_seconds: Option<Given<Positive>>,
+    /// Seconds after which everything upstreams offer is listed again, although they told of no
+    /// change.
+    pub(crate) relist_seconds: Option<Given<Positive>>,
+    /// Seconds for which a write repeated under its `idempotency_key` gets its first answer again.
+    pub(crate) idempotency_seconds: Option<Given<Positive>>,
+}
+
+layer!(MaintenanceSettings {
+    integrity_first_seconds,
+    integrity_seconds,
+    reindex_seconds,
+    relist_seconds,
+    idempotency_seconds,
 });

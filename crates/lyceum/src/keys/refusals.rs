@@ -6,8 +6,10 @@ use tokio::sync::mpsc;
 
 use super::{Budget, Denied};
 
-/// Lines that may be written at once, and that may wait to be.
+/// Lines about callers that were not let in, which may be written at once.
 const BURST: u32 = 60;
+/// Lines about refused calls of those who were.
+const CALLS: u32 = 600;
 /// A request id or path with more characters than this is cut.
 const LONGEST: usize = 256;
 
@@ -16,13 +18,15 @@ const LONGEST: usize = 256;
 pub(crate) struct Refusals {
     lines: mpsc::Sender<AuditEntry>,
     budget: Budget,
+    calls: Budget,
 }
 
 impl Refusals {
     /// A recorder, and what its `write` takes.
     pub(crate) fn new() -> (Self, mpsc::Receiver<AuditEntry>) {
-        let (lines, receiver) = mpsc::channel(BURST as usize);
-        (Self { lines, budget: Budget::new(BURST) }, receiver)
+        let (lines, receiver) = mpsc::channel((BURST + CALLS) as usize);
+        let (budget, calls) = (Budget::new(BURST), Budget::new(CALLS));
+        (Self { lines, budget, calls }, receiver)
     }
 
     /// Notes that `door` refused `caller`, who is empty when unknown.
@@ -35,24 +39,29 @@ impl Refusals {
             tool: String::new(),
             request_id: request_id.chars().take(LONGEST).collect(),
         };
-        self.note(actor, None, denied.code());
+        let outcome = denied.code().to_owned();
+        self.add(&self.budget, AuditEntry { actor, document: None, outcome });
     }
 
     /// Notes that a call by `actor` was refused.
     pub(crate) fn note(&self, actor: Actor, document: Option<String>, outcome: &str) {
-        let Some(omitted) = self.budget.allowed() else { return };
-        if omitted > 0 {
-            let outcome = Budget::summary(omitted);
-            self.send(AuditEntry { actor: Actor::default(), document: None, outcome });
-        }
         let document = document.map(|document| document.chars().take(LONGEST).collect());
-        self.send(AuditEntry { actor, document, outcome: outcome.to_owned() });
+        self.add(&self.calls, AuditEntry { actor, document, outcome: outcome.to_owned() });
     }
 
-    fn send(&self, entry: AuditEntry) {
-        if self.lines.try_send(entry).is_err() {
-            self.budget.omit();
+    /// Adds a line, or counts it when there were too many.
+    fn add(&self, budget: &Budget, entry: AuditEntry) {
+        let Some(omitted) = budget.allowed() else { return };
+        let send = |entry| {
+            if self.lines.try_send(entry).is_err() {
+                budget.omit();
+            }
+        };
+        if omitted > 0 {
+            let outcome = Budget::summary(omitted);
+            send(AuditEntry { actor: Actor::default(), document: None, outcome });
         }
+        send(entry);
     }
 
     /// Writes lines to the audit trail for ever.

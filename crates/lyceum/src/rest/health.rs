@@ -10,18 +10,17 @@ use lyceum_kb::Kb;
 use lyceum_kb::store::Backlog;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::time::{Duration, interval, sleep, timeout};
+use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 
 use super::maintenance::Nothing;
 use super::problem::Problem;
 use super::route::Reply;
 use super::visit::{Desk, Visit};
+use crate::config::Maintenance;
+use crate::monitoring;
 
 /// How long a dependency may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// When everything is read and checked: not while the server is busy starting, then once a day.
-const FIRST_CHECK: Duration = Duration::from_secs(60);
-const CHECKS: Duration = Duration::from_secs(24 * 3600);
 /// Vectors that are later than this are late.
 const LATE: Duration = Duration::from_secs(60);
 /// The most problems that are told.
@@ -137,9 +136,10 @@ pub(crate) struct Integrity {
 }
 
 /// Checks the store for ever, now and then.
-pub(crate) async fn check_integrity(kb: Kb, integrity: Arc<Integrity>) {
-    sleep(FIRST_CHECK).await;
-    let mut ticks = interval(CHECKS);
+pub(crate) async fn check_integrity(kb: Kb, integrity: Arc<Integrity>, when: Maintenance) {
+    sleep(when.first_integrity_check).await;
+    let mut ticks = interval(when.integrity_checks);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let mut problems = match kb.store().check_integrity().await {
@@ -231,6 +231,7 @@ pub(super) async fn metrics(visit: Visit) -> Result<Reply, Problem> {
     if let Ok(health) = timeout(PATIENCE, desk.kb.store().health()).await {
         metrics::gauge!("lyceum_documents").set(health.documents as f64);
     }
+    monitoring::measure_process();
     let text = desk.metrics.render() + &upstream_gauges(&desk.gateway.health());
     Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }

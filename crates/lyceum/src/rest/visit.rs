@@ -99,7 +99,7 @@ impl Visit {
         // that is stored.
         match tokio::spawn(async move { kb.write(write).await }).await {
             Ok(Ok(written)) => Ok(written),
-            Ok(Err(error)) => Err(Problem { audited: true, ..error.into() }),
+            Ok(Err(error)) => Err(error.into()),
             Err(_) => {
                 Err(Error::internal("the write ended unexpectedly; read before retrying").into())
             }

@@ -1,9 +1,11 @@
-//! The commands that work on the knowledge base without a client: import, export, search, get, backup, restore.
+//! The commands that work on the knowledge base without a client: import, export, search, get, ls, put, rm, check, backup,
+//! restore.
 
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use lyceum_testkit::Request;
 use tempfile::TempDir;
 
 use crate::lyceum::{Lyceum, run};
@@ -172,4 +174,81 @@ async fn words_are_indexed_again_when_nobody_serves() {
     assert!(done.status.success());
     let found = lyceum(&directory, &["search", "espresso"]).await;
     assert!(printed(&found).contains("page"), "{}", printed(&found));
+}
+
+#[tokio::test]
+async fn documents_are_put_listed_and_deleted_without_a_server() {
+    let directory = library();
+    lyceum(&directory, &["import", &path(&directory, "notes")]).await;
+    let put = ["put", "guides/new.md", &path(&directory, "notes/plain.txt")];
+    assert!(said(&lyceum(&directory, &put).await).contains("created guides/new.md, revision 1"));
+    assert_eq!(printed(&lyceum(&directory, &["get", "guides/new.md"]).await), "Just words.\n");
+    // Standard input is empty.
+    let emptied = lyceum(&directory, &["put", "guides/new.md", "-"]).await;
+    assert!(said(&emptied).contains("updated guides/new.md, revision 2"), "{}", said(&emptied));
+    let listed = printed(&lyceum(&directory, &["ls", "guides/"]).await);
+    assert_eq!(listed, "guides/new.md\nguides/setup.md\n");
+    let listed = printed(&lyceum(&directory, &["ls", "--long"]).await);
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    let removed = lyceum(&directory, &["rm", "guides/new.md", "no/such", "plain.txt"]).await;
+    assert!(!removed.status.success() && said(&removed).contains("no/such: NOT_FOUND"));
+    assert!(said(&removed).contains("deleted plain.txt"), "the others are deleted all the same");
+    assert_eq!(printed(&lyceum(&directory, &["ls", "guides/"]).await), "guides/setup.md\n");
+    let history = printed(&lyceum(&directory, &["get", "guides/new.md", "--history"]).await);
+    assert_eq!(history.lines().count(), 3, "{history}");
+    let nowhere = tempfile::tempdir().unwrap();
+    let refused = lyceum(&nowhere, &["rm", "a"]).await;
+    assert!(said(&refused).contains("there is no knowledge base"), "{}", said(&refused));
+}
+
+#[tokio::test]
+async fn purged_documents_are_gone_for_good() {
+    let directory = library();
+    lyceum(&directory, &["import", &path(&directory, "notes")]).await;
+    let asked = lyceum(&directory, &["rm", "--purge", "guides/setup.md"]).await;
+    assert!(!asked.status.success() && said(&asked).contains("--yes"), "{}", said(&asked));
+    let purged = lyceum(&directory, &["rm", "--purge", "--yes", "guides/setup.md"]).await;
+    assert!(purged.status.success(), "{}", said(&purged));
+    let read = lyceum(&directory, &["get", "guides/setup.md", "--revision", "1"]).await;
+    assert!(!printed(&read).contains("VPN"), "{}", printed(&read));
+    assert!(lyceum(&directory, &["check"]).await.status.success());
+    let database = fs::read(directory.path().join("data/knowledge.db")).unwrap();
+    let text = b"Install the VPN first.";
+    assert!(!database.windows(text.len()).any(|window| window == text), "the text is in the file");
+}
+
+#[tokio::test]
+async fn damage_is_found_and_removed_without_a_server() {
+    let directory = library();
+    lyceum(&directory, &["import", &path(&directory, "notes")]).await;
+    assert!(lyceum(&directory, &["check"]).await.status.success());
+    let database = directory.path().join("data/knowledge.db");
+    let damage = rusqlite::Connection::open(&database).unwrap();
+    damage.execute("UPDATE body SET text = 'x' WHERE text LIKE '%VPN%'", []).unwrap();
+    drop(damage);
+    let checked = lyceum(&directory, &["check"]).await;
+    assert!(!checked.status.success() && printed(&checked).contains("is damaged"));
+    let refused = lyceum(&directory, &["rm", "guides/setup.md"]).await;
+    assert!(said(&refused).contains("--purge"), "{}", said(&refused));
+    lyceum(&directory, &["rm", "--purge", "--yes", "guides/setup.md"]).await;
+    let checked = lyceum(&directory, &["check"]).await;
+    assert!(checked.status.success(), "{}", printed(&checked));
+}
+
+#[tokio::test]
+async fn a_running_server_sees_what_commands_remove() {
+    let directory = library();
+    lyceum(&directory, &["import", &path(&directory, "notes")]).await;
+    let server = Lyceum::start(&directory.path().join("data"), &[]).await;
+    let search = || Request::post("/kb/search", r#"{ "query": "espresso" }"#);
+    let found = server.call(&search()).await.json();
+    assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
+    let page = found["hits"][0]["document_id"].as_str().unwrap();
+    let purged = lyceum(&directory, &["rm", "--purge", "--yes", page]).await;
+    assert!(purged.status.success(), "{}", said(&purged));
+    let found = server.call(&search()).await.json();
+    assert_eq!(found["hits"].as_array().unwrap().len(), 0, "{found}");
+    lyceum(&directory, &["put", page, &path(&directory, "notes/plain.txt")]).await;
+    let read = server.call(&Request::new("GET", &format!("/documents/{page}"))).await.json();
+    assert_eq!(read["content"], "Just words.", "{read}");
 }

@@ -1,4 +1,4 @@
-//! Answers already given, kept for a day: a repeated request is answered again and not carried out again.
+//! Answers already given, kept for a while: a repeated request is answered again and not carried out again.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -6,8 +6,6 @@ use super::fault::{Fault, damaged};
 use crate::document::Millis;
 use crate::write::{Actor, Idempotency, Status, Written};
 use crate::{DocPath, Error};
-
-const KEPT: Millis = 24 * 60 * 60 * 1000;
 
 /// How many old answers one write forgets.
 const SWEEP: usize = 64;
@@ -22,16 +20,16 @@ const KEEP: &str = "INSERT OR REPLACE INTO idempotency \
 const FORGET: &str = "DELETE FROM idempotency WHERE (principal, tool, key) IN \
                       (SELECT principal, tool, key FROM idempotency WHERE at <= ?1 ORDER BY at LIMIT ?2)";
 
-/// The answer given to the same request before, if any; refuses the same key with other arguments.
+/// The answer given to the same request since then, if any; refuses the same key with other arguments.
 pub(super) fn answered(
     connection: &Connection,
     by: &Actor,
     idempotency: &Idempotency,
-    now: Millis,
+    since: Millis,
 ) -> std::result::Result<Option<Written>, Fault> {
     let found: Option<(Vec<u8>, String, String, i64)> = connection
         .prepare_cached(FIND)?
-        .query_row(params![by.principal, by.tool, idempotency.key, now - KEPT], |row| {
+        .query_row(params![by.principal, by.tool, idempotency.key, since], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?;
@@ -51,15 +49,16 @@ pub(super) fn answered(
     }))
 }
 
-/// Keeps the answer, and forgets some that are too old.
+/// Keeps the answer, and forgets some from before `since`.
 pub(super) fn keep(
     connection: &Connection,
     by: &Actor,
     idempotency: &Idempotency,
     written: &Written,
     now: Millis,
+    since: Millis,
 ) -> std::result::Result<(), Fault> {
-    connection.prepare_cached(FORGET)?.execute(params![now - KEPT, SWEEP])?;
+    connection.prepare_cached(FORGET)?.execute(params![since, SWEEP])?;
     connection.prepare_cached(KEEP)?.execute(params![
         by.principal,
         by.tool,

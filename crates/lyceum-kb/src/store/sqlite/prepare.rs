@@ -18,7 +18,7 @@ const MAX_ON_WRITER: usize = 128 * 1024;
 #[derive(Debug)]
 pub(super) enum Prepared {
     Nothing,
-    /// It is refused, and only the audit line is left to write.
+    /// It is refused, unless its idempotency key was answered before.
     Refused(Error),
     /// The text of that revision, patched, or why it cannot be.
     Patched {
@@ -79,11 +79,11 @@ impl SqliteStore {
         let write = Arc::clone(write);
         let audited = self.writer.write(bytes, move |batch| {
             let outcome = write::write(batch, &write, prepared)?;
-            // The audit line is the last row a write adds.
+            // The audit line is the last row a write adds; a refused one adds none.
             Ok((outcome, batch.connection.last_insert_rowid()))
         });
         let (outcome, line) = audited.await?;
-        if matches!(outcome, Outcome::Answered(_)) {
+        if matches!(outcome, Outcome::Answered(Ok(_))) {
             self.mark.raise(line);
         }
         Ok(outcome)

@@ -36,27 +36,27 @@ struct Current {
     document: Document,
 }
 
-/// Applies a write or finds why not; either way an audit line is left.
+/// Applies a write, audit line included, or finds why not. A refusal leaves no line here: anyone can
+/// cause refusals, so callers write them down within a budget.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     write: &Write,
     prepared: Prepared,
 ) -> std::result::Result<Outcome, Fault> {
     // A refusal comes before the first change, so there is nothing to undo but to say so.
-    let answer = match attempt(batch, write, prepared) {
-        Ok(Some(written)) => Ok(written),
+    let written = match attempt(batch, write, prepared) {
+        Ok(Some(written)) => written,
         Ok(None) => return Ok(Outcome::Unprepared),
-        Err(Fault::Refused(error)) => Err(error),
+        Err(Fault::Refused(error)) => return Ok(Outcome::Answered(Err(error))),
         Err(fault) => return Err(fault),
     };
-    let outcome = answer.as_ref().map_or_else(|error| error.code().as_str(), |_| "ok");
     let entry = AuditEntry {
         actor: write.by.clone(),
         document: Some(write.path.as_str().to_owned()),
-        outcome: outcome.to_owned(),
+        outcome: "ok".to_owned(),
     };
     audit::insert(batch.connection, batch.now, &entry)?;
-    Ok(Outcome::Answered(answer))
+    Ok(Outcome::Answered(Ok(written)))
 }
 
 /// Answers `None` if the document is not the one that was prepared for.
@@ -66,8 +66,9 @@ fn attempt(
     prepared: Prepared,
 ) -> std::result::Result<Option<Written>, Fault> {
     let connection = batch.connection;
+    let since = batch.now.saturating_sub_unsigned(batch.policy.answers_kept.as_millis() as u64);
     if let Some(idempotency) = &write.idempotency
-        && let Some(written) = idempotency::answered(connection, &write.by, idempotency, batch.now)?
+        && let Some(written) = idempotency::answered(connection, &write.by, idempotency, since)?
     {
         return Ok(Some(written));
     }
@@ -99,7 +100,7 @@ fn attempt(
         store(batch, write, current.as_ref(), past.as_ref(), next)?;
     }
     if let Some(idempotency) = &write.idempotency {
-        idempotency::keep(connection, &write.by, idempotency, &written, batch.now)?;
+        idempotency::keep(connection, &write.by, idempotency, &written, batch.now, since)?;
     }
     Ok(Some(written))
 }
@@ -159,7 +160,7 @@ fn store(
     index(batch, &row, current, next)
 }
 
-fn store_body(connection: &Connection, text: &str) -> std::result::Result<i64, Fault> {
+pub(super) fn store_body(connection: &Connection, text: &str) -> std::result::Result<i64, Fault> {
     let key = next_key(connection, "SELECT coalesce(max(key), 0) + 1 FROM body")?;
     connection
         .prepare_cached("INSERT INTO body (key, seal, text) VALUES (?1, ?2, ?3)")?
@@ -210,7 +211,7 @@ fn row(
     Ok(row)
 }
 
-fn store_row(
+pub(super) fn store_row(
     connection: &Connection,
     row: &StoredDocument,
     exists: bool,
@@ -250,6 +251,15 @@ fn remember(
         action: next.status.as_str().to_owned(),
         length: i64::try_from(length).unwrap_or(i64::MAX),
     };
+    remember_row(connection, &revision)
+}
+
+/// Adds a row to the history of its document.
+pub(super) fn remember_row(
+    connection: &Connection,
+    revision: &StoredRevision,
+) -> std::result::Result<(), Fault> {
+    let row = &revision.state;
     connection.prepare_cached(REMEMBER)?.execute(params![
         row.key,
         row.revision,

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{fresh, open};
-use crate::store::{create, done, get, join_all, keyed, refused, text, update, write};
+use crate::store::{create, done, get, join_all, keyed, path, refused, text, update, write};
 
 #[tokio::test]
 async fn everything_is_there_after_reopening() {
@@ -22,6 +22,35 @@ async fn everything_is_there_after_reopening() {
     assert_eq!(get(&store, "a").await.body, "one");
     assert_eq!(done(&store, create()).await, first, "the key survives a restart");
     assert_eq!(store.audit_trail(None, 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_refused_write_is_not_missed_after_reopening() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory);
+    create(&store, "a", "one").await;
+    update(&store, "a", "two").await;
+    assert_eq!(refused(&store, write("a", Change::Create(text("x")))).await, Code::Conflict);
+    drop(store);
+    let store = open(&directory);
+    assert!(store.check_integrity().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_purge_removes_a_damaged_document() {
+    let fresh = fresh();
+    let store = &*fresh;
+    create(store, "a", "the secret words").await;
+    raw(store).execute("UPDATE body SET text = 'other words'", []).unwrap();
+    raw(store).execute("UPDATE document SET title = 'other'", []).unwrap();
+    assert!(store.write(write("a", Change::Delete)).await.is_err());
+    assert!(!store.check_integrity().await.unwrap().is_empty());
+    store.purge(&path("a"), lyceum_kb::Actor::default()).await.unwrap();
+    assert_eq!(store.check_integrity().await.unwrap(), Vec::<String>::new());
+    let texts: i64 = raw(store)
+        .query_row("SELECT count(*) FROM body WHERE text <> ''", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(texts, 0);
 }
 
 #[tokio::test]

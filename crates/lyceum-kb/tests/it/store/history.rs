@@ -1,7 +1,7 @@
 //! Revisions: all are kept, any can be read and brought back.
 
 use lyceum_kb::store::Store;
-use lyceum_kb::{Change, Code, Fields, Status, VectorStatus};
+use lyceum_kb::{Actor, Change, Code, Fields, Status, VectorStatus};
 
 use super::{create, delete, done, get, outcome, path, refused, tagged, update, write};
 
@@ -78,4 +78,28 @@ pub(crate) async fn restoring_tags_does_not_embed_again(store: &dyn Store) {
     assert_eq!((meta.revision, meta.text_revision), (3, 1));
     assert_eq!(meta.tags, ["x"]);
     assert_eq!(meta.vector_status, VectorStatus::Ready);
+}
+
+pub(crate) async fn a_purge_takes_every_text_away(store: &dyn Store) {
+    done(store, write("a/b", Change::Create(tagged("first words", &["tag"])))).await;
+    update(store, "a/b", "second words").await;
+    create(store, "c", "other words").await;
+    let purged = store.purge(&path("a/b"), Actor::default()).await.unwrap();
+    assert_eq!(outcome(&purged), (Status::Deleted, 3));
+    let left = get(store, "a/b").await;
+    assert!(!left.meta.is_alive() && left.meta.tags.is_empty() && left.meta.title == "b");
+    for revision in 1..=3 {
+        let text = store.document_at(&path("a/b"), revision).await.unwrap().unwrap().body;
+        assert_eq!(text, "", "revision {revision}");
+    }
+    assert_eq!(store.writes_after(3, 9).await.unwrap().len(), 1, "others are told");
+    assert!(store.tags("", 9).await.unwrap().is_empty());
+    assert_eq!(get(store, "c").await.body, "other words");
+    assert!(store.check_integrity().await.unwrap().is_empty());
+    let again = store.purge(&path("a/b"), Actor::default()).await.unwrap();
+    assert_eq!(outcome(&again), (Status::Deleted, 3), "what is empty stays as it is");
+    assert_eq!(outcome(&create(store, "a/b", "new").await), (Status::Created, 4));
+    assert!(store.check_integrity().await.unwrap().is_empty());
+    let nothing = store.purge(&path("none"), Actor::default()).await.unwrap_err();
+    assert_eq!(nothing.code(), Code::NotFound);
 }

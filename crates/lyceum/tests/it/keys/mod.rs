@@ -30,7 +30,7 @@ fn configuration(data: &Path, text: &str) -> PathBuf {
 }
 
 /// Writes a secret nobody else can read.
-fn secret(file: &Path, text: &str) {
+pub(crate) fn secret(file: &Path, text: &str) {
     let staged = file.with_extension("new");
     std::fs::write(&staged, text).unwrap();
     #[cfg(unix)]

@@ -4,3 +4,4 @@
 
 mod lag; // how long vectors take to follow writes
 mod mixed; // all tools at once
+mod soak; // all periodic work, every few seconds
