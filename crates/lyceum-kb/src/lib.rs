@@ -29,8 +29,8 @@ pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
 pub use indexer::Indexer;
 pub use kb::{
-    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult,
-    Snippet,
+    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, SEARCHED_TEXTS, Search,
+    SearchResult, Snippet,
 };
 pub use keys::Keys;
 pub use lines::Lines;
