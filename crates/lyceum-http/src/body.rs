@@ -16,9 +16,16 @@ use crate::byte_budget::{ByteBudget, Exhausted, Reservation, UNCOUNTED_BYTES};
 use crate::caller::CallerId;
 use crate::limits::Limits;
 
-/// Values in a body that is counted. A value of two bytes takes up to a hundred times as much once
-/// it is read, so their number is bounded beside their bytes.
+/// Values in a body. A value of a few bytes takes up to a hundred times as much once it is read, so
+/// their number is bounded beside their bytes.
 const MAX_VALUES: usize = 100_000;
+
+/// Bytes a value may take once it is read: an object of one member.
+const VALUE_BYTES: usize = 640;
+
+/// Values that are not counted, and the bytes a body must have to hold more.
+const UNCOUNTED_VALUES: usize = 256;
+const MIN_COUNTED: usize = 2048;
 
 /// How finely a body of known length is charged for as it arrives.
 const STEP: usize = 256 << 10;
@@ -110,7 +117,15 @@ where
             break;
         }
     }
-    arrived.whole()
+    let n_values = arrived.values();
+    if n_values > UNCOUNTED_VALUES {
+        if n_values > MAX_VALUES {
+            return Err(BodyError::TooManyValues);
+        }
+        // Boxed, so that bodies of few values do not pay for its size.
+        Box::pin(arrived.charge_values(n_values, budget, &caller)).await?;
+    }
+    Ok(arrived.whole())
 }
 
 /// What has arrived of a body.
@@ -168,18 +183,38 @@ impl Arrived {
         }
     }
 
-    fn whole(self) -> Result<Bytes, BodyError> {
-        let bytes = if self.rest.is_empty() { self.first } else { self.rest.into() };
-        let Some(reservation) = self.reservation else { return Ok(bytes) };
-        if has_too_many_values(&bytes) {
-            return Err(BodyError::TooManyValues);
+    /// How many values it holds, if they can be too many not to be counted.
+    fn values(&self) -> usize {
+        let bytes = if self.rest.is_empty() { &self.first[..] } else { &self.rest };
+        if bytes.len() < MIN_COUNTED { 0 } else { count_values(bytes) }
+    }
+
+    /// Charges for what its values become.
+    async fn charge_values(
+        &mut self,
+        n_values: usize,
+        budget: &Arc<ByteBudget>,
+        caller: &impl Fn() -> CallerId,
+    ) -> Result<(), BodyError> {
+        let bytes = n_values * VALUE_BYTES;
+        match &mut self.reservation {
+            Some(reservation) => reservation.grow_soon(reservation.bytes() + bytes).await?,
+            None => self.reservation = Some(budget.reserve_soon(&caller(), bytes).await?),
         }
-        Ok(Arc::new(reservation).attach(bytes))
+        Ok(())
+    }
+
+    fn whole(self) -> Bytes {
+        let bytes = if self.rest.is_empty() { self.first } else { self.rest.into() };
+        match self.reservation {
+            Some(reservation) => Arc::new(reservation).attach(bytes),
+            None => bytes,
+        }
     }
 }
 
-/// Whether a JSON text holds more than [`MAX_VALUES`]. What is no JSON is found out later.
-fn has_too_many_values(json: &[u8]) -> bool {
+/// How many values a JSON text holds. What is no JSON is found out later.
+fn count_values(json: &[u8]) -> usize {
     let mut n_values = 0;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
@@ -194,7 +229,7 @@ fn has_too_many_values(json: &[u8]) -> bool {
             _ => {}
         }
     }
-    n_values > MAX_VALUES
+    n_values
 }
 
 /// The next piece of a body; trailers are passed over.
@@ -224,9 +259,13 @@ mod tests {
 
     #[test]
     fn values_are_counted_outside_of_strings_only() {
-        let many = "1,".repeat(MAX_VALUES + 1);
-        assert!(has_too_many_values(format!("[{many}1]").as_bytes()));
-        assert!(!has_too_many_values(format!(r#"["{many}\"{many}", 1]"#).as_bytes()));
-        assert!(has_too_many_values(format!(r#"["\\",{many}1]"#).as_bytes()));
+        for (json, n_values) in [
+            (r#"[1,2,[3]]"#, 4),
+            (r#"{"a":{},"b":"1,2,[{"}"#, 3),
+            (r#"["\\",1,"\",[,"]"#, 3),
+            ("\"not closed,,,", 0),
+        ] {
+            assert_eq!(count_values(json.as_bytes()), n_values, "{json}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Duration, Instant, timeout};
 
 use crate::caller::CallerId;
 use crate::limits::Limits;
+use crate::outbox::ReplayBudget;
 
 /// Bytes of a body or an answer that are not counted.
 pub const UNCOUNTED_BYTES: usize = 64 << 10;
@@ -35,6 +36,8 @@ pub struct ByteBudgets {
     pub answers: Arc<ByteBudget>,
     /// What calls work with before there is an answer, such as whole documents.
     pub work: Arc<ByteBudget>,
+    /// What streams keep for clients that come back.
+    pub(crate) replay: Arc<ReplayBudget>,
     /// Places for answers that are there before there was room for them.
     unclaimed: Semaphore,
 }
@@ -50,6 +53,7 @@ impl ByteBudgets {
             bodies: Arc::new(ByteBudget::new(limits.bodies_bytes)),
             answers: Arc::new(ByteBudget::new(limits.answers_bytes)),
             work: Arc::new(ByteBudget::new(limits.work_bytes)),
+            replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             unclaimed: Semaphore::new(MAX_UNCLAIMED),
         }
     }

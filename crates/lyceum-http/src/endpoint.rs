@@ -256,7 +256,8 @@ impl<H: Handler> EndpointBuilder<H> {
     /// # Errors
     /// When the revocation file cannot be read or written.
     pub fn build(self) -> io::Result<Endpoint<H>> {
-        let sessions = Sessions::new(self.limits.clone());
+        let budgets = self.budgets.unwrap_or_else(|| Arc::new(ByteBudgets::new(&self.limits)));
+        let sessions = Sessions::new(self.limits.clone()).keeping_in(Arc::clone(&budgets.replay));
         let sessions = match &self.revocations {
             Some(path) => sessions.remember_in(path)?,
             None => sessions,
@@ -277,7 +278,7 @@ impl<H: Handler> EndpointBuilder<H> {
             origins: self.origins,
             authenticate: self.authenticate,
             sealer: self.sealer.unwrap_or_else(|| Arc::new(Sealer::ephemeral())),
-            budgets: self.budgets.unwrap_or_else(|| Arc::new(ByteBudgets::new(&self.limits))),
+            budgets,
             limits: self.limits,
             sessions: Arc::new(sessions),
         };

@@ -5,7 +5,7 @@ mod index;
 mod search;
 
 pub use changes::{Changed, Changes};
-pub use search::{Explanation, Hit, Mode, Related, Search, SearchResult, Snippet};
+pub use search::{Explanation, Hit, Mode, Related, SEARCHED_TEXTS, Search, SearchResult, Snippet};
 
 use index::Index;
 

@@ -33,8 +33,8 @@ pub use heavy::HeavySlot;
 pub use hidden::is_hidden;
 pub use indexer::Indexer;
 pub use kb::{
-    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, Search, SearchResult,
-    Snippet,
+    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, SEARCHED_TEXTS, Search,
+    SearchResult, Snippet,
 };
 pub use keys::Keys;
 pub use lines::Lines;

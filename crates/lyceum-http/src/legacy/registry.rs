@@ -93,6 +93,12 @@ impl Sessions {
         }
     }
 
+    /// Counts what streams keep in `replay`, beside those of other endpoints.
+    pub(crate) fn keeping_in(mut self, replay: Arc<ReplayBudget>) -> Self {
+        self.replay = replay;
+        self
+    }
+
     /// Remembers revocations in `path`, and those already there.
     pub(crate) fn remember_in(mut self, path: &Path) -> io::Result<Self> {
         let (journal, ended) = Journal::open(path, unix_now())?;

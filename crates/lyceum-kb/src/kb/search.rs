@@ -1,6 +1,6 @@
 //! Searching: words and vectors, blended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use tokio::time::{Duration, Instant, timeout};
 
@@ -17,6 +17,8 @@ use crate::{DocPath, Error, Result};
 const CANDIDATES: usize = 100;
 /// Documents read beyond the limit, in case some changed since they were indexed.
 const SPARE: usize = 8;
+/// Texts that a search holds at once.
+pub const SEARCHED_TEXTS: usize = 5;
 /// How long a search waits for the model; words alone answer after that.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a query a model reads, in bytes.
@@ -215,11 +217,30 @@ impl Kb {
         ranked: Vec<Ranked>,
         vectors: &NearDocuments,
     ) -> Result<Vec<Hit>> {
-        let near: HashMap<i64, Near> = vectors.near.iter().map(|near| (near.key, *near)).collect();
-        let keys: Vec<i64> =
-            ranked.iter().map(|ranked| ranked.key).take(search.limit + SPARE).collect();
+        let mut ranked: VecDeque<Ranked> = ranked.into_iter().take(search.limit + SPARE).collect();
+        let mut hits = Vec::new();
+        while hits.len() < search.limit && !ranked.is_empty() {
+            let next = ranked.drain(..ranked.len().min(SEARCHED_TEXTS)).collect();
+            hits.extend(self.hits_among(search, query.clone(), next, vectors).await?);
+        }
+        hits.truncate(search.limit);
+        Ok(hits)
+    }
+
+    /// Those of `ranked` whose documents are still what was found.
+    async fn hits_among(
+        &self,
+        search: &Search,
+        query: Query,
+        ranked: Vec<Ranked>,
+        vectors: &NearDocuments,
+    ) -> Result<Vec<Hit>> {
+        let found = |near: &&Near| ranked.iter().any(|ranked| ranked.key == near.key);
+        let near: HashMap<i64, Near> =
+            vectors.near.iter().filter(found).map(|near| (near.key, *near)).collect();
+        let keys: Vec<i64> = ranked.iter().map(|ranked| ranked.key).collect();
         let mut documents = self.by_key(&keys).await?;
-        let (limit, explain, weight) = (search.limit, search.explain, vectors.weight);
+        let (explain, weight) = (search.explain, vectors.weight);
         // Finding passages in large documents takes a while, so it must not hold up other calls.
         blocking(move || {
             let hits = ranked.into_iter().filter_map(|ranked| {
@@ -243,7 +264,7 @@ impl Kb {
                 });
                 Some(Hit { meta: document.meta, score: ranked.score, snippet, explanation })
             });
-            hits.take(limit).collect()
+            hits.collect()
         })
         .await
     }

@@ -88,6 +88,22 @@ pub(crate) fn maintenance(settings: MaintenanceSettings) -> (Maintenance, Durati
     (maintenance, seconds(settings.idempotency_seconds))
 }
 
+/// The most memory the process takes, in bytes, without vectors, connections and streams, which
+/// grow with what is served. `docs/operations.md` says what each term is and where it is kept.
+#[cfg(test)]
+pub(crate) fn memory(limits: &Limits, max_text: usize) -> usize {
+    const MIB: usize = 1 << 20;
+    const PROGRAM: usize = 256 * MIB;
+    const WRITES: usize = (64 + 16) * MIB;
+    const INDEXED_TEXTS: usize = 2 * 32;
+    const CONVERSIONS: usize = 8 * (16 + 32) * MIB;
+    const TASK_RESULTS: usize = 64 * MIB;
+    let calls = 2 * limits.bodies_bytes + limits.answers_bytes + limits.work_bytes;
+    let framed = 5 * limits.answer_bytes;
+    let background = WRITES + INDEXED_TEXTS * max_text + CONVERSIONS + TASK_RESULTS;
+    PROGRAM + calls + framed + limits.replay_bytes + background
+}
+
 /// What each process behind the gateway may use.
 pub(crate) fn processes(settings: &StdioSettings) -> process::Limits {
     let given = |setting: &Option<Given<Positive>>| {

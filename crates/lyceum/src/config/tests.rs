@@ -524,3 +524,25 @@ fn every_fixed_setting_that_changes_is_named_and_secrets_are_compared() {
         assert!(before.fixed_but_other_in(&same).is_empty());
     }
 }
+
+#[test]
+fn operations_say_how_much_memory_the_defaults_allow() {
+    let config = load("", &[], &[]).unwrap();
+    let bytes = super::limits::memory(&config.limits, config.policy.max_body);
+    let docs = include_str!("../../../../docs/operations.md");
+    let said = format!("{} MiB", bytes >> 20);
+    assert!(docs.contains(&said), "docs/operations.md must say {said}");
+}
+
+#[test]
+fn budgets_too_small_for_one_call_are_refused() {
+    for (toml, least) in [
+        ("[limits]\nwork_bytes = 1000", "134217728"),
+        ("[limits]\nanswers_bytes = 1000", "134217728"),
+        ("[limits]\nbodies_bytes = 1000", "100663296"),
+        ("[documents]\nmax_bytes = 16777216", "536870912"),
+    ] {
+        let error = refused(toml, &[], &[]);
+        assert!(error.contains(&format!("write {least} or more")), "{error}");
+    }
+}

@@ -22,5 +22,6 @@ pub(super) async fn brief(
 }
 
 pub(super) async fn search(visit: Visit, arguments: search_knowledge::Arguments) -> Answer<Hits> {
+    let _work = visit.work(&arguments).await?;
     Ok((StatusCode::OK, search_knowledge::answer(visit.kb(), arguments).await?))
 }

@@ -108,9 +108,18 @@ impl Lyceum {
 
     /// The memory the process holds.
     pub(crate) fn resident_mib(&self) -> u64 {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most memory the process has held so far.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, name: &str) -> u64 {
         let pid = self.child.id().expect("it runs");
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().split(' ').next().unwrap().parse::<u64>().unwrap() / 1024
     }
 

@@ -12,6 +12,7 @@ mod keys; // who may enter, and what is written down about those who may not
 mod knowledge; // the knowledge base over MCP
 mod knox; // what clients of the Knox MCP proxy find
 mod lyceum; // starts the binary and talks to it
+mod memory; // what it takes when callers ask for as much as they can
 mod readme; // what the README shows
 mod refusals; // configurations it does not start with
 mod rest; // the HTTP API beside MCP

@@ -82,9 +82,9 @@ impl Subject for Arguments {
         Some(&self.document_id)
     }
 
-    /// The text, the part that is shown, and what is found in it.
+    /// The text, the part that is shown, what is found in it, and the texts of related documents.
     fn work(&self, max_text: usize) -> usize {
-        3 * max_text
+        (3 + MAX_RELATED) * max_text
     }
 }
 

@@ -1,7 +1,7 @@
 //! `search_knowledge`: which documents answer a question.
 
 use lyceum_kb::store::Filter;
-use lyceum_kb::{Error, Kb, Prefix, Result, Search};
+use lyceum_kb::{Error, Kb, Prefix, Result, SEARCHED_TEXTS, Search};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,6 +43,11 @@ pub(crate) struct Arguments {
 impl Subject for Arguments {
     fn subject(&self) -> Option<&str> {
         None
+    }
+
+    /// The texts in which passages are found.
+    fn work(&self, max_text: usize) -> usize {
+        SEARCHED_TEXTS * max_text
     }
 }
 
