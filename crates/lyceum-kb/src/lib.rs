@@ -3,12 +3,15 @@
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
 mod background;
+mod caller;
+mod cancel;
 mod chunk;
 pub mod convert;
 mod diff;
 mod document;
 pub mod embed;
 mod error;
+mod fair;
 mod indexer;
 mod kb;
 mod keys;
@@ -23,6 +26,7 @@ pub mod store;
 mod vector;
 mod write;
 
+pub use caller::CallerId;
 pub use chunk::{Chunk, chunks};
 pub use diff::{Diff, diff};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};

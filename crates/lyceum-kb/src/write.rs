@@ -13,7 +13,7 @@ use crate::{DocPath, Error, Result};
 
 const MAX_TITLE: usize = 1024;
 const MAX_TAGS: usize = 64;
-const MAX_TAG: usize = 256;
+pub(crate) const MAX_TAG: usize = 256;
 const MAX_SOURCE: usize = 2048;
 const MAX_METADATA: usize = 64 * 1024;
 
@@ -324,13 +324,9 @@ fn check_bounds(next: &Next, policy: &Policy) -> Result<()> {
         ))
         .with("limit_bytes", policy.max_body));
     }
+    check_tags(&next.tags)?;
     let rules = [
         (next.title.len() > MAX_TITLE, "title: give at most 1024 bytes"),
-        (next.tags.len() > MAX_TAGS, "tags: give at most 64"),
-        (
-            next.tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG),
-            "tags: each takes 1 to 256 bytes",
-        ),
         (
             next.source.as_ref().is_some_and(|source| source.len() > MAX_SOURCE),
             "source: give at most 2048 bytes",
@@ -341,6 +337,17 @@ fn check_bounds(next: &Next, policy: &Policy) -> Result<()> {
         Some((_, message)) => Err(Error::invalid(*message)),
         None => Ok(()),
     }
+}
+
+/// Refuses tags that no document can have, in documents and in filters.
+pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
+    if tags.len() > MAX_TAGS {
+        return Err(Error::invalid("tags: give at most 64"));
+    }
+    if tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG) {
+        return Err(Error::invalid("tags: each takes 1 to 256 bytes"));
+    }
+    Ok(())
 }
 
 fn json_size(metadata: &Map<String, Value>) -> usize {

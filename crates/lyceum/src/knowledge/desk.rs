@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lyceum_kb::store::AuditEntry;
-use lyceum_kb::{Actor, Change, Code, DocPath, Error, Kb, Write, Written};
+use lyceum_kb::{Actor, CallerId, Change, Code, DocPath, Error, Kb, Write, Written};
 use lyceum_server::{Call, Refused, Tool, ToolError, ToolResult, tool_with_schema};
 use lyceum_wire::RpcError;
 use schemars::JsonSchema;
@@ -62,7 +62,7 @@ where
 {
     let desk = desk.clone();
     let function = move |call: Call, arguments: A| {
-        let visit = Arc::new(Visit { desk: desk.clone(), call, tool: name });
+        let visit = Arc::new(Visit { desk: desk.on_behalf_of(&call), call, tool: name });
         let subject = arguments.subject().map(str::to_owned);
         let running = run(Arc::clone(&visit), arguments);
         async move {
@@ -116,6 +116,11 @@ pub(crate) async fn refuse(desk: Desk, known: &[&str], call: Call, refused: Refu
 impl Desk {
     pub(crate) fn new(kb: Kb) -> Self {
         Self { kb, refusals: Arc::new(Budget::new(BURST)) }
+    }
+
+    /// The same for one call, whose reads share the knowledge base fairly with those of others.
+    fn on_behalf_of(&self, call: &Call) -> Self {
+        Self { kb: self.kb.on_behalf_of(caller(call)), refusals: Arc::clone(&self.refusals) }
     }
 
     /// Writes a refusal down, or counts it when there are too many.
@@ -178,6 +183,11 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self { error, audited: false }
     }
+}
+
+/// Who is calling, for fair scheduling. Without keys all callers are one.
+pub(crate) fn caller(call: &Call) -> CallerId {
+    CallerId::new(call.principal().map_or(ANONYMOUS, |principal| principal.as_str()))
 }
 
 fn actor(call: &Call, tool: &str) -> Actor {

@@ -7,7 +7,7 @@ use lyceum_server::{
 };
 use lyceum_wire::RpcError;
 
-use crate::knowledge::{completions, uri};
+use crate::knowledge::{completions, desk, uri};
 
 /// The most text a prompt carries, in characters.
 const MAX_TEXT: usize = 100_000;
@@ -27,7 +27,9 @@ fn summarise_document(kb: Kb) -> Prompt {
     prompt(
         NAMES[0],
         "Summarises a document of the knowledge base.",
-        move |_: Call, arguments: PromptArguments| summary(kb.clone(), arguments),
+        move |call: Call, arguments: PromptArguments| {
+            summary(kb.on_behalf_of(desk::caller(&call)), arguments)
+        },
     )
     .title("Summarise a document")
     .argument("path", "The document, e.g. guides/setup.md.")
@@ -39,7 +41,9 @@ fn answer_from_knowledge(kb: Kb) -> Prompt {
     prompt(
         NAMES[1],
         "Answers a question from the knowledge base, with its sources.",
-        move |_: Call, arguments: PromptArguments| question(kb.clone(), arguments),
+        move |call: Call, arguments: PromptArguments| {
+            question(kb.on_behalf_of(desk::caller(&call)), arguments)
+        },
     )
     .title("Answer from the knowledge base")
     .argument("question", "What you want to know.")

@@ -9,7 +9,7 @@ use lyceum_server::{
 use lyceum_wire::RpcError;
 use serde_json::json;
 
-use crate::knowledge::{completions, time, uri};
+use crate::knowledge::{completions, desk, time, uri};
 
 /// Documents in one page of `resources/list`.
 const PAGE: usize = 100;
@@ -17,8 +17,8 @@ const PAGE: usize = 100;
 /// The template all documents match.
 pub(crate) fn documents(kb: &Kb) -> ResourceTemplate {
     let (of_paths, kb) = (kb.clone(), kb.clone());
-    template(uri::TEMPLATE, "document", move |_: Call, variables: Variables| {
-        read(kb.clone(), variables.get("path").to_owned())
+    template(uri::TEMPLATE, "document", move |call: Call, variables: Variables| {
+        read(kb.on_behalf_of(desk::caller(&call)), variables.get("path").to_owned())
     })
     .expect("one variable at the end is a template")
     .title("A document")

@@ -37,7 +37,9 @@ pub(crate) fn server(kb: &Kb, offers: impl Fn(&str) -> bool) -> Server {
         .instructions(INSTRUCTIONS)
         .schema_version(SCHEMA_VERSION)
         .template(resources::documents(kb))
-        .list_resources(move |_: Call, after| resources::list(lister.clone(), after))
+        .list_resources(move |call: Call, after| {
+            resources::list(lister.on_behalf_of(desk::caller(&call)), after)
+        })
         .refuse(move |call: Call, refused: Refused| {
             desk::refuse(refuser.clone(), &tools::NAMES, call, refused)
         });

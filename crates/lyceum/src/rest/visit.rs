@@ -6,7 +6,7 @@ use http::HeaderValue;
 use lyceum_gateway::Gateway;
 use lyceum_http::{Principal, Purpose, Sealer};
 use lyceum_kb::store::AuditEntry;
-use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Write, Written};
+use lyceum_kb::{Actor, CallerId, Change, DocPath, Error, Kb, Write, Written};
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::Instant;
@@ -41,6 +41,8 @@ pub(crate) struct Desk {
 #[derive(Clone)]
 pub(super) struct Visit {
     pub(super) desk: Arc<Desk>,
+    /// The knowledge base, read for this caller.
+    kb: Kb,
     principal: Option<Principal>,
     request_id: String,
     /// Whether the caller could enter a guarded route.
@@ -55,11 +57,13 @@ impl Visit {
         trusted: bool,
     ) -> Self {
         let request_id = request_id.to_str().unwrap_or_default().to_owned();
-        Self { desk: Arc::clone(desk), principal, request_id, trusted }
+        let caller = CallerId::new(principal.as_ref().map_or(ANONYMOUS, Principal::as_str));
+        let kb = desk.kb.on_behalf_of(caller);
+        Self { desk: Arc::clone(desk), kb, principal, request_id, trusted }
     }
 
     pub(super) fn kb(&self) -> &Kb {
-        &self.desk.kb
+        &self.kb
     }
 
     pub(super) fn actor(&self, tool: &str) -> Actor {

@@ -1,6 +1,7 @@
 //! What shows only from inside: plans, migrations, and how the writer takes failures.
 
 mod plans;
+mod readers;
 mod remembered;
 mod schema;
 mod writer;
