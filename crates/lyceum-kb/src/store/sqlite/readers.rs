@@ -70,6 +70,12 @@ impl Readers {
         Readers { lanes: Arc::clone(&self.lanes), caller }
     }
 
+    /// Whether no connection is searching.
+    #[cfg(test)]
+    pub(super) fn all_searchers_are_free(&self) -> bool {
+        lock(&self.lanes.searches.free).len() == SEARCHERS
+    }
+
     /// Runs `work` on one state of the database, away from the async threads.
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T>
     where
