@@ -5,19 +5,22 @@ mod index;
 mod search;
 
 pub use changes::{Changed, Changes};
-pub use search::{Explanation, Hit, Mode, Related, SEARCHED_TEXTS, Search, SearchResult, Snippet};
+pub use search::{Explanation, Hit, Mode, Related, SEARCHED_BYTES, Search, SearchResult, Snippet};
 
 use index::Index;
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use tokio::sync::{Notify, watch};
 
 use crate::document::{Document, Meta, Revision};
 use crate::embed::Embedder;
+use crate::fair::FairGate;
 use crate::store::{ListPage, Skips, Store};
 use crate::write::{Status, Write, Written};
-use crate::{DocPath, Error, Result};
+use crate::{CallerId, DocPath, Error, Result};
 
 /// A knowledge base. Cheap to clone; all clones are the same one.
 #[derive(Clone)]
@@ -30,6 +33,10 @@ pub struct Kb {
     pub(crate) index: Arc<Index>,
     /// Wakes those who follow what is written.
     written: watch::Sender<()>,
+    /// Whom reads are for.
+    caller: CallerId,
+    /// Slots for what keeps a processor busy: comparing vectors and finding passages.
+    compute: FairGate,
 }
 
 /// What is at a path.
@@ -64,7 +71,15 @@ impl Kb {
             wake: Arc::new(Notify::new()),
             index: Arc::default(),
             written: watch::Sender::new(()),
+            caller: CallerId::INTERNAL,
+            compute: FairGate::new(available_parallelism().map_or(2, NonZero::get)),
         })
+    }
+
+    /// The same knowledge base, reading for `caller`. Callers share it fairly, their reads have a deadline, and a read
+    /// stops when its future is dropped.
+    pub fn on_behalf_of(&self, caller: CallerId) -> Kb {
+        Kb { store: self.store.on_behalf_of(caller.clone()), caller, ..self.clone() }
     }
 
     /// The store, for what needs no more than it.

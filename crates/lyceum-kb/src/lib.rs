@@ -3,12 +3,15 @@
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
 mod background;
+mod caller;
+mod cancel;
 mod chunk;
 pub mod convert;
 mod diff;
 mod document;
 pub mod embed;
 mod error;
+mod fair;
 mod heavy;
 mod hidden;
 mod indexer;
@@ -25,6 +28,7 @@ pub mod store;
 mod vector;
 mod write;
 
+pub use caller::CallerId;
 pub use chunk::{Chunk, chunks};
 pub use diff::{Diff, diff};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
@@ -33,7 +37,7 @@ pub use heavy::HeavySlot;
 pub use hidden::is_hidden;
 pub use indexer::Indexer;
 pub use kb::{
-    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, SEARCHED_TEXTS, Search,
+    Changed, Changes, Explanation, Found, Hit, Kb, List, Mode, Related, SEARCHED_BYTES, Search,
     SearchResult, Snippet,
 };
 pub use keys::Keys;

@@ -7,11 +7,20 @@ mod stop_words;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 /// The most terms a query has; a pasted page is searched for by its beginning.
 const MAX_TERMS: usize = 64;
-/// The most words of one phrase.
-const MAX_PHRASE: usize = 32;
-/// How much of the text is looked at for words.
+/// The most different terms. Each costs a pass over its occurrences in all documents.
+const MAX_DISTINCT: usize = 32;
+/// The most different terms that are phrases; the words of further ones are looked for one by one. A phrase costs a
+/// pass over the occurrences of each of its words.
+const MAX_PHRASES: usize = 8;
+/// The most words of one phrase; a longer quotation is found by its beginning.
+const MAX_PHRASE: usize = 8;
+/// The most parts of an identifier.
+const MAX_PARTS: usize = 32;
+/// How much of the text is looked at.
 const MAX_TEXT: usize = 16 * 1024;
 const QUOTES: [char; 5] = ['"', '“', '”', '«', '»'];
 /// What holds the parts of an identifier together: `ERR_POOL-17`, `config.toml`, `a/b`.
@@ -35,18 +44,17 @@ impl Query {
     /// repeated stays repeated, because it counts twice.
     pub fn parse(text: &str) -> Query {
         let text = text.trim();
-        let considered = &text[..text.floor_char_boundary(MAX_TEXT)];
-        let all = terms_of(considered);
+        let text = &text[..text.floor_char_boundary(MAX_TEXT)];
+        let all = terms_of(text);
         let mut terms: Vec<Term> =
             all.iter().filter(|term| !term.is_stop_word()).cloned().collect();
         if terms.is_empty() {
             terms = all;
         }
-        terms.truncate(MAX_TERMS);
-        Query { text: text.to_owned(), terms }
+        Query { text: text.to_owned(), terms: affordable(terms) }
     }
 
-    /// The query as it was typed, for models that read sentences.
+    /// The query as it was typed, or its first 16 kB, for models that read sentences.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -101,13 +109,39 @@ fn terms_of(text: &str) -> Vec<Term> {
     terms
 }
 
+/// The first terms, within all bounds. Phrases beyond theirs become words.
+fn affordable(terms: Vec<Term>) -> Vec<Term> {
+    let mut kept: Vec<Term> = Vec::new();
+    let mut distinct: HashSet<Term> = HashSet::new();
+    let mut phrases = 0;
+    for term in terms {
+        let is_new_phrase = term.words.len() > 1 && !distinct.contains(&term);
+        let parts = if is_new_phrase && phrases == MAX_PHRASES {
+            term.words.into_iter().map(Term::word).collect()
+        } else {
+            phrases += usize::from(is_new_phrase);
+            vec![term]
+        };
+        for term in parts {
+            if distinct.len() < MAX_DISTINCT {
+                distinct.insert(term.clone());
+            }
+            if kept.len() < MAX_TERMS && distinct.contains(&term) {
+                kept.push(term);
+            }
+        }
+    }
+    kept
+}
+
 /// The words of unquoted text. An identifier gives its parts and, as a phrase, the whole: the parts find
 /// neighbours, the whole puts the very thing first.
 fn push_words(text: &str, terms: &mut Vec<Term>) {
     for piece in text.split(|c: char| !is_word(c) && !JOINERS.contains(&c)) {
-        let parts: Vec<String> = words(piece).take(MAX_PHRASE).collect();
+        let mut parts: Vec<String> = words(piece).take(MAX_PARTS).collect();
         terms.extend(parts.iter().cloned().map(Term::word));
         if parts.len() > 1 {
+            parts.truncate(MAX_PHRASE);
             terms.push(Term { words: parts });
         }
     }

@@ -25,15 +25,17 @@ const IN_PHRASE: f64 = 1.0;
 const IN_CHUNK: f64 = 0.3;
 
 /// The passage of `body` that shows best why it was found. `near` is the chunk nearest in meaning: when no word
-/// matches, the passage is its beginning.
+/// matches, the passage is its beginning. Words and headings are looked for in the first `look` bytes.
 pub(crate) fn snippet(
     body: &str,
     mime_type: MimeType,
     query: &Query,
     near: Option<Range<usize>>,
+    look: usize,
 ) -> Snippet {
     let near = near.filter(|near| body.get(near.clone()).is_some());
-    let matches = Matcher::new(query).matches(body, MAX_MATCHES);
+    let looked = &body[..body.floor_char_boundary(look)];
+    let matches = Matcher::new(query).matches(looked, MAX_MATCHES);
     let range = match best(&matches, near.as_ref()) {
         Some(first) => around(body, first),
         None => from(body, near.map_or(0, |near| near.start)),
@@ -42,7 +44,10 @@ pub(crate) fn snippet(
         text: body[range.clone()].to_owned(),
         start: range.start,
         end: range.end,
-        headings: outline::path_at(body, mime_type, range.start),
+        headings: match range.start <= looked.len() {
+            true => outline::path_at(looked, mime_type, range.start),
+            false => Vec::new(),
+        },
         highlights: highlights(&matches, &range),
     }
 }

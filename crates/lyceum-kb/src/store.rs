@@ -15,12 +15,16 @@ use crate::embed::Fingerprint;
 use crate::kb::Changed;
 use crate::query::Query;
 use crate::vector::Quantized;
-use crate::write::{Actor, Write, Written};
-use crate::{DocPath, Keys, Prefix, Result};
+use crate::write::{Actor, Write, Written, check_tags};
+use crate::{CallerId, DocPath, Keys, Prefix, Result};
 
 /// Where a knowledge base lives.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// The same store, reading for `caller`: reads of different callers share it fairly, those of a caller have a
+    /// deadline, and dropping a read's future stops it.
+    fn on_behalf_of(&self, caller: CallerId) -> Arc<dyn Store>;
+
     /// Applies one write and everything that follows from it, durably, or nothing at all.
     ///
     /// A write leaves its audit line in the same transaction. A refused one (a conflict, say) leaves none: who
@@ -43,6 +47,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// The living documents with these keys, in no particular order.
     async fn documents_by_key(&self, keys: &[i64]) -> Result<Vec<Document>>;
+
+    /// The living documents with these keys, in order; fewer than asked for once their texts have `max_bytes` together,
+    /// but at least one.
+    async fn first_documents(
+        &self,
+        keys: &[i64],
+        max_bytes: usize,
+    ) -> Result<Vec<Option<Document>>>;
 
     /// Living documents by path, in byte order; one index range, no sort.
     async fn list(&self, page: &ListPage) -> Result<Vec<Meta>>;
@@ -292,6 +304,11 @@ impl Job {
 }
 
 impl Filter {
+    /// Refuses values that no document can have.
+    pub fn check(&self) -> Result<()> {
+        check_tags(&self.tags)
+    }
+
     /// Whether it lets everything pass.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()

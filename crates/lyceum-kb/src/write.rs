@@ -16,7 +16,7 @@ use crate::{DocPath, Error, Result};
 
 const MAX_TITLE: usize = 1024;
 const MAX_TAGS: usize = 64;
-const MAX_TAG: usize = 256;
+pub(crate) const MAX_TAG: usize = 256;
 const MAX_SOURCE: usize = 2048;
 const MAX_METADATA: usize = 64 * 1024;
 /// How deep metadata may be nested. Answers add some levels around it, and no MCP message is deeper than 64.
@@ -246,6 +246,7 @@ impl Write {
 
 impl Fields {
     fn check(&self) -> Result<()> {
+        check_tags(self.tags.as_deref().unwrap_or_default())?;
         let hides = |text: &str| text.chars().any(is_hidden);
         let title = self.title.as_deref().unwrap_or_default();
         let tags = self.tags.as_deref().unwrap_or_default();
@@ -254,10 +255,6 @@ impl Fields {
             "title: give at most 1024 bytes"
         } else if hides(title) {
             "title: control characters, bidi controls and invisible characters are not allowed; leave them out"
-        } else if tags.len() > MAX_TAGS {
-            "tags: give at most 64"
-        } else if tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG) {
-            "tags: each takes 1 to 256 bytes"
         } else if tags.iter().any(|tag| hides(tag)) {
             "tags: control characters, bidi controls and invisible characters are not allowed; leave them out"
         } else if source.len() > MAX_SOURCE {
@@ -417,6 +414,17 @@ fn is_deeper(value: &Value, limit: usize) -> bool {
         Value::Object(members) => limit == 0 || members.values().any(below),
         _ => false,
     }
+}
+
+/// Refuses tags that no document can have, in documents and in filters.
+pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
+    if tags.len() > MAX_TAGS {
+        return Err(Error::invalid("tags: give at most 64"));
+    }
+    if tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG) {
+        return Err(Error::invalid("tags: each takes 1 to 256 bytes"));
+    }
+    Ok(())
 }
 
 fn json_size(metadata: &Map<String, Value>) -> usize {

@@ -1,9 +1,11 @@
 //! Searching: words and vectors, blended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, timeout};
 
+use crate::cancel::CancelFlag;
 use crate::document::{Document, Meta};
 use crate::kb::Kb;
 use crate::query::Query;
@@ -17,12 +19,16 @@ use crate::{DocPath, Error, Result};
 const CANDIDATES: usize = 100;
 /// Documents read beyond the limit, in case some changed since they were indexed.
 const SPARE: usize = 8;
-/// Texts that a search holds at once.
-pub const SEARCHED_TEXTS: usize = 5;
 /// How long a search waits for the model; words alone answer after that.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a query a model reads, in bytes.
 const MAX_EMBEDDED: usize = 2048;
+/// Bytes of documents that a search holds at a time while it finds passages, or one larger document.
+pub const SEARCHED_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of documents that a search looks through for passages; of further ones it looks at the beginning.
+const MAX_LOOKED: usize = 16 * 1024 * 1024;
+/// How much of a document is looked through at least.
+const MIN_LOOKED: usize = 64 * 1024;
 /// Characters of a related document that are shown.
 const RELATED_CHARS: usize = 200;
 
@@ -133,6 +139,7 @@ impl Kb {
         if query.text().is_empty() {
             return Err(Error::invalid("query: give the words to search for"));
         }
+        search.filter.check()?;
         let (lexical, vectors) = tokio::join!(
             self.store.lexical(&query, &search.filter, CANDIDATES),
             self.near(&query, &search.filter)
@@ -150,8 +157,9 @@ impl Kb {
     /// The documents nearest to `document`, itself excluded.
     pub async fn related(&self, document: &Document, limit: usize) -> Result<Vec<Related>> {
         let (index, key) = (self.index.clone(), document.meta.key);
-        let near =
-            blocking(move || index.matrix(|matrix| matrix.related(key, limit + SPARE))).await?;
+        let work =
+            move |_: &CancelFlag| Ok(index.matrix(|matrix| matrix.related(key, limit + SPARE)));
+        let near = self.compute.run(&self.caller, work).await?;
         let mut related = Vec::new();
         // Hardly ever has one of them changed, so that more than the first have to be read.
         for near in near.chunks(limit.max(1)) {
@@ -196,12 +204,12 @@ impl Kb {
         let allowed =
             if filter.is_empty() { None } else { Some(self.store.matching(filter).await?) };
         let index = self.index.clone();
-        let near = blocking(move || {
-            index.with(&fingerprint, |matrix| {
+        let scan = move |_: &CancelFlag| {
+            Ok(index.with(&fingerprint, |matrix| {
                 matrix.nearest(&vector, CANDIDATES, allowed.as_deref())
-            })
-        })
-        .await?;
+            }))
+        };
+        let near = self.compute.run(&self.caller, scan).await?;
         Ok(NearDocuments {
             near: near.unwrap_or_default(),
             weight: embedder.weight(),
@@ -209,7 +217,8 @@ impl Kb {
         })
     }
 
-    /// The best of `ranked` with their documents and passages.
+    /// The best of `ranked` with their documents and passages. Holds a few documents at a time, however large all of
+    /// them are.
     async fn hits(
         &self,
         search: &Search,
@@ -217,56 +226,33 @@ impl Kb {
         ranked: Vec<Ranked>,
         vectors: &NearDocuments,
     ) -> Result<Vec<Hit>> {
-        let mut ranked: VecDeque<Ranked> = ranked.into_iter().take(search.limit + SPARE).collect();
+        let near: HashMap<i64, Near> = vectors.near.iter().map(|near| (near.key, *near)).collect();
+        let mut passages = Passages {
+            query: Arc::new(query),
+            near: Arc::new(near),
+            weight: search.explain.then_some(vectors.weight),
+            budget: MAX_LOOKED,
+        };
         let mut hits = Vec::new();
-        while hits.len() < search.limit && !ranked.is_empty() {
-            let next = ranked.drain(..ranked.len().min(SEARCHED_TEXTS)).collect();
-            hits.extend(self.hits_among(search, query.clone(), next, vectors).await?);
+        let mut rest = &ranked[..ranked.len().min(search.limit + SPARE)];
+        while !rest.is_empty() && hits.len() < search.limit {
+            let keys: Vec<i64> = rest.iter().map(|ranked| ranked.key).collect();
+            // Documents are read only when their turn has come, so that waiting searches hold none.
+            let slot = self.compute.acquire(&self.caller).await?;
+            let documents = self.store.first_documents(&keys, SEARCHED_BYTES).await?;
+            let (now, later) = rest.split_at(documents.len().clamp(1, rest.len()));
+            rest = later;
+            let found: Vec<(Ranked, Document)> =
+                now.iter().copied().zip(documents).filter_map(both).collect();
+            let left = search.limit - hits.len();
+            // Finding passages in large documents takes a while, so it must not hold up other calls.
+            let work = passages.clone();
+            let run = move |cancel: &CancelFlag| work.find(found, left, cancel);
+            let (found, budget) = slot.run(run).await?;
+            passages.budget = budget;
+            hits.extend(found);
         }
-        hits.truncate(search.limit);
         Ok(hits)
-    }
-
-    /// Those of `ranked` whose documents are still what was found.
-    async fn hits_among(
-        &self,
-        search: &Search,
-        query: Query,
-        ranked: Vec<Ranked>,
-        vectors: &NearDocuments,
-    ) -> Result<Vec<Hit>> {
-        let found = |near: &&Near| ranked.iter().any(|ranked| ranked.key == near.key);
-        let near: HashMap<i64, Near> =
-            vectors.near.iter().filter(found).map(|near| (near.key, *near)).collect();
-        let keys: Vec<i64> = ranked.iter().map(|ranked| ranked.key).collect();
-        let mut documents = self.by_key(&keys).await?;
-        let (explain, weight) = (search.explain, vectors.weight);
-        // Finding passages in large documents takes a while, so it must not hold up other calls.
-        blocking(move || {
-            let hits = ranked.into_iter().filter_map(|ranked| {
-                let document = documents.remove(&ranked.key)?;
-                let near = near
-                    .get(&ranked.key)
-                    .filter(|near| near.text_revision == document.meta.text_revision);
-                if ranked.lexical.is_none() && near.is_none() {
-                    return None;
-                }
-                let snippet = snippet(
-                    &document.body,
-                    document.meta.mime_type,
-                    &query,
-                    near.map(|near| near.start..near.end),
-                );
-                let explanation = explain.then_some(Explanation {
-                    lexical: ranked.lexical,
-                    vector: ranked.vector,
-                    weight,
-                });
-                Some(Hit { meta: document.meta, score: ranked.score, snippet, explanation })
-            });
-            hits.collect()
-        })
-        .await
     }
 
     async fn by_key(&self, keys: &[i64]) -> Result<HashMap<i64, Document>> {
@@ -275,15 +261,68 @@ impl Kb {
     }
 }
 
-/// Runs what keeps a processor busy where it keeps nobody waiting.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Error::internal(format!("a search stopped: {error}")))
+fn both((ranked, document): (Ranked, Option<Document>)) -> Option<(Ranked, Document)> {
+    Some((ranked, document?))
+}
+
+/// Finds the passages of one search.
+#[derive(Debug, Clone)]
+struct Passages {
+    query: Arc<Query>,
+    near: Arc<HashMap<i64, Near>>,
+    /// How much vectors count, if hits are to explain their score.
+    weight: Option<f32>,
+    /// Bytes of documents still to be looked through.
+    budget: usize,
+}
+
+impl Passages {
+    /// The first `limit` hits among `found`, and what is left of the budget.
+    fn find(
+        mut self,
+        found: Vec<(Ranked, Document)>,
+        limit: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(Vec<Hit>, usize)> {
+        let mut hits = Vec::new();
+        for (ranked, document) in found {
+            cancel.check()?;
+            if hits.len() < limit {
+                hits.extend(self.hit(ranked, document));
+            }
+        }
+        Ok((hits, self.budget))
+    }
+
+    fn hit(&mut self, ranked: Ranked, Document { meta, body }: Document) -> Option<Hit> {
+        let near = self.near.get(&ranked.key);
+        let near = near.filter(|near| near.text_revision == meta.text_revision);
+        if ranked.lexical.is_none() && near.is_none() {
+            return None;
+        }
+        let look = self.budget.max(MIN_LOOKED).min(body.len());
+        self.budget = self.budget.saturating_sub(look);
+        let near = near.map(|near| near.start..near.end);
+        let snippet = snippet(&body, meta.mime_type, &self.query, near, look);
+        let explanation = self.weight.map(|weight| Explanation {
+            lexical: ranked.lexical,
+            vector: ranked.vector,
+            weight,
+        });
+        Some(Hit { meta, score: ranked.score, snippet, explanation })
+    }
 }
 
 /// The first characters of a passage, on one line.
 fn beginning(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(RELATED_CHARS).collect()
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let room = RELATED_CHARS - line.chars().count();
+        let space = if line.is_empty() { "" } else { " " };
+        line.extend(space.chars().chain(word.chars()).take(room));
+        if room <= 1 {
+            break;
+        }
+    }
+    line
 }

@@ -82,6 +82,25 @@ fn long_queries_are_cut() {
 }
 
 #[test]
+fn phrases_beyond_the_bound_become_words() {
+    let text: String = (0..64).map(|n| format!("\"alpha beta{n} gamma\" ")).collect();
+    let query = Query::parse(&text);
+    let phrases = query.terms().iter().filter(|term| term.words().len() > 1).count();
+    assert_eq!(phrases, MAX_PHRASES);
+    let distinct: HashSet<&Term> = query.terms().iter().collect();
+    assert!(distinct.len() <= MAX_DISTINCT);
+    assert!(query.terms().contains(&Term::word("beta8".to_owned())));
+    // The same phrase many times is one.
+    let query = Query::parse(&"\"alpha beta\" ".repeat(20));
+    assert_eq!(query.terms().len(), 20);
+}
+
+#[test]
+fn a_query_keeps_its_beginning_only() {
+    assert!(Query::parse(&"é".repeat(10 << 20)).text().len() <= MAX_TEXT);
+}
+
+#[test]
 fn fts5_finds_what_was_asked_for() {
     let body = "Rotating the signing keys of a café: see ERR_POOL-17.";
     for (text, expected) in [

@@ -17,7 +17,7 @@ const ENDINGS: &[&str] = &[
 /// A stem shorter than this says nothing.
 const MIN_STEM: usize = 4;
 /// Different words looked for.
-const MAX_WORDS: usize = 64;
+const MAX_WORDS: usize = 32;
 /// Words longer than this are not folded, hence not found.
 const MAX_WORD: usize = 256;
 /// The list of patterns whose first letter is not in ASCII, after one for each that is.

@@ -15,7 +15,24 @@ fn marked(snippet: &Snippet) -> String {
 }
 
 fn find(body: &str, query: &str) -> Snippet {
-    snippet(body, MimeType::Markdown, &Query::parse(query), None)
+    snippet(body, MimeType::Markdown, &Query::parse(query), None, body.len())
+}
+
+fn passage(body: &str, mime_type: MimeType, query: &str, near: Option<Range<usize>>) -> Snippet {
+    snippet(body, mime_type, &Query::parse(query), near, body.len())
+}
+
+#[test]
+fn only_as_much_as_is_allowed_is_looked_through() {
+    let body = format!("# One\n\nbeginning {}\n\n# Two\n\napple pie", filler(1000));
+    let at = body.find("apple").unwrap();
+    let query = Query::parse("apple");
+    let snippet = |near, look| snippet(&body, MimeType::Markdown, &query, near, look);
+    assert!(snippet(None, body.len()).text.contains("apple"));
+    let short = snippet(None, 100);
+    assert!(short.text.starts_with("# One") && short.highlights.is_empty());
+    let near = snippet(Some(at..body.len()), 100);
+    assert_eq!((&*near.text, near.headings.len()), ("apple pie", 0));
 }
 
 #[track_caller]
@@ -81,11 +98,11 @@ fn a_passage_begins_and_ends_between_words() {
 fn without_matching_words_the_chunk_is_shown() {
     let body = format!("# A\n\n{}\n\n## B\n\nThe chunk. {}", filler(20), filler(20));
     let at = body.find("The chunk").unwrap();
-    let found = snippet(&body, MimeType::Markdown, &Query::parse("pear"), Some(at..at + 50));
+    let found = passage(&body, MimeType::Markdown, "pear", Some(at..at + 50));
     assert!(found.text.starts_with("The chunk."), "{}", found.text);
     assert_eq!(found.headings, ["A", "B"]);
     assert_eq!(found.highlights, []);
-    let start = snippet(&body, MimeType::Markdown, &Query::parse("pear"), None);
+    let start = passage(&body, MimeType::Markdown, "pear", None);
     assert!(start.text.starts_with("# A"));
 }
 
@@ -93,7 +110,7 @@ fn without_matching_words_the_chunk_is_shown() {
 fn the_chunk_decides_between_equal_passages() {
     let body = format!("First apple. {}Second apple. {}", filler(20), filler(20));
     let at = body.find("Second").unwrap();
-    let found = snippet(&body, MimeType::Plain, &Query::parse("apple"), Some(at..body.len()));
+    let found = passage(&body, MimeType::Plain, "apple", Some(at..body.len()));
     assert!(found.text.starts_with("Second apple."));
     assert!(find(&body, "apple").text.starts_with("First apple."));
 }
@@ -102,7 +119,7 @@ fn the_chunk_decides_between_equal_passages() {
 fn a_chunk_that_is_not_in_the_text_is_ignored() {
     for (start, end) in [(5, 900), (900, 901), (2, 1), (1, 2)] {
         let near = Some(Range { start, end });
-        assert_eq!(snippet("éa b", MimeType::Plain, &Query::parse("x"), near).text, "éa b");
+        assert_eq!(passage("éa b", MimeType::Plain, "x", near).text, "éa b");
     }
 }
 
@@ -129,7 +146,7 @@ proptest! {
         query in "([a-c]{1,3}|[ \"-]|é|日|İ|ß|\\PC){0,20}",
         near in (0_usize..300, 0_usize..300),
     ) {
-        let found = snippet(&body, MimeType::Markdown, &Query::parse(&query), Some(near.0..near.1));
+        let found = passage(&body, MimeType::Markdown, &query, Some(near.0..near.1));
         prop_assert_eq!(&body[found.start..found.end], &found.text);
         prop_assert!(found.text.chars().count() <= LENGTH);
         prop_assert_eq!(found.text.trim(), &found.text);

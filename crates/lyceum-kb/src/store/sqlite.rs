@@ -38,7 +38,7 @@ mod tests;
 pub use backup::{Progress, check_file, restore};
 pub use rebuild::rebuild_words;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -62,18 +62,18 @@ use crate::embed::Fingerprint;
 use crate::kb::Changed;
 use crate::query::Query;
 use crate::write::{Actor, Policy, Write, Written};
-use crate::{DocPath, Error, Keys, Result};
+use crate::{CallerId, DocPath, Error, Keys, Result};
 
-/// A knowledge base in one file.
-#[derive(Debug)]
+/// A knowledge base in one file. Cheap to clone; all clones are the same one, each reading for one caller.
+#[derive(Debug, Clone)]
 pub struct SqliteStore {
-    path: PathBuf,
+    path: Arc<Path>,
     // The order matters: the writer closes last and leaves one file, without a log beside it.
     readers: Readers,
-    writer: Writer,
+    writer: Arc<Writer>,
     memory: Arc<Memory>,
-    mark: Mark,
-    _in_use: InUse,
+    mark: Arc<Mark>,
+    _in_use: Arc<InUse>,
 }
 
 /// How much the writing thread has done.
@@ -94,12 +94,12 @@ impl SqliteStore {
         let for_log = connection::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mark = remembered.compare(path, &connection)?;
         Ok(SqliteStore {
-            path: path.to_owned(),
+            path: path.into(),
             readers: Readers::open(path)?,
-            writer: Writer::start(connection, for_log, policy)?,
+            writer: Arc::new(Writer::start(connection, for_log, policy)?),
             memory: Arc::default(),
-            mark,
-            _in_use: in_use,
+            mark: Arc::new(mark),
+            _in_use: Arc::new(in_use),
         })
     }
 
@@ -142,6 +142,10 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn on_behalf_of(&self, caller: CallerId) -> Arc<dyn Store> {
+        Arc::new(SqliteStore { readers: self.readers.on_behalf_of(caller), ..self.clone() })
+    }
+
     async fn write(&self, write: Write) -> Result<Written> {
         self.write_prepared(write).await
     }
@@ -180,6 +184,15 @@ impl Store for SqliteStore {
         self.readers.run(move |connection| documents::by_key(connection, &keys)).await
     }
 
+    async fn first_documents(
+        &self,
+        keys: &[i64],
+        max_bytes: usize,
+    ) -> Result<Vec<Option<Document>>> {
+        let keys = keys.to_vec();
+        self.readers.run(move |connection| documents::first(connection, &keys, max_bytes)).await
+    }
+
     async fn list(&self, page: &ListPage) -> Result<Vec<Meta>> {
         let page = page.clone();
         self.readers.run(move |connection| list::list(connection, &page)).await
@@ -208,11 +221,13 @@ impl Store for SqliteStore {
     }
 
     async fn last_write(&self) -> Result<i64> {
-        self.readers.run(|connection| Ok(Version::of(connection)?.writes)).await
+        self.readers.run_priority(|connection| Ok(Version::of(connection)?.writes)).await
     }
 
     async fn writes_after(&self, after: i64, limit: usize) -> Result<Vec<Changed>> {
-        self.readers.run(move |connection| documents::writes(connection, after, limit)).await
+        self.readers
+            .run_priority(move |connection| documents::writes(connection, after, limit))
+            .await
     }
 
     async fn tags(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
@@ -229,17 +244,21 @@ impl Store for SqliteStore {
         let (query, filter) = (query.clone(), filter.clone());
         let memory = Arc::clone(&self.memory);
         self.readers
-            .run(move |connection| search::lexical(connection, &memory, &query, &filter, limit))
+            .run_search(move |connection, cancel| {
+                search::lexical(connection, cancel, &memory, &query, &filter, limit)
+            })
             .await
     }
 
     async fn matching(&self, filter: &Filter) -> Result<Arc<Keys>> {
         let (filter, memory) = (filter.clone(), Arc::clone(&self.memory));
-        self.readers.run(move |connection| search::matching(connection, &memory, &filter)).await
+        self.readers
+            .run_search(move |connection, _| search::matching(connection, &memory, &filter))
+            .await
     }
 
     async fn vector_set(&self, fingerprint: &Fingerprint) -> Result<VectorSet> {
-        if self.readers.run(sync::to_sweep).await? {
+        if self.readers.run_maintenance(sync::to_sweep).await? {
             self.sweep().await?;
         }
         let fingerprint = fingerprint.clone();
@@ -247,11 +266,11 @@ impl Store for SqliteStore {
     }
 
     async fn active_set(&self) -> Result<Option<VectorSet>> {
-        self.readers.run(vectors::active).await
+        self.readers.run_priority(vectors::active).await
     }
 
     async fn is_complete(&self, set: i64) -> Result<bool> {
-        self.readers.run(move |connection| sync::is_complete(connection, set)).await
+        self.readers.run_maintenance(move |connection| sync::is_complete(connection, set)).await
     }
 
     async fn activate_set(&self, set: i64) -> Result<()> {
@@ -332,20 +351,22 @@ impl Store for SqliteStore {
     }
 
     async fn vectors_after(&self, set: i64, after: i64, limit: usize) -> Result<Vec<VectorChange>> {
-        self.readers.run(move |connection| vectors::after(connection, set, after, limit)).await
+        self.readers
+            .run_maintenance(move |connection| vectors::after(connection, set, after, limit))
+            .await
     }
 
     async fn backlog(&self) -> Result<Backlog> {
-        self.readers.run(|connection| outbox::backlog(connection, now())).await
+        self.readers.run_priority(|connection| outbox::backlog(connection, now())).await
     }
 
     async fn audit_sync(&self) -> Result<SyncReport> {
-        self.readers.run(sync::report).await
+        self.readers.run_maintenance(sync::report).await
     }
 
     async fn cleanup_orphans(&self, dry_run: bool) -> Result<usize> {
         if dry_run {
-            return self.readers.run(sync::count_orphans).await;
+            return self.readers.run_maintenance(sync::count_orphans).await;
         }
         let mut removed = 0;
         loop {
@@ -357,7 +378,7 @@ impl Store for SqliteStore {
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>> {
-        self.readers.run(keys::all).await
+        self.readers.run_keys(keys::all).await
     }
 
     async fn add_key(&self, key: ApiKey) -> Result<()> {
@@ -371,7 +392,7 @@ impl Store for SqliteStore {
 
     async fn health(&self) -> StoreHealth {
         let start = Instant::now();
-        let counted = self.readers.run(integrity::count_documents).await;
+        let counted = self.readers.run_priority(integrity::count_documents).await;
         let condition = self.writer.condition();
         StoreHealth {
             kind: "sqlite",
@@ -386,7 +407,7 @@ impl Store for SqliteStore {
     }
 
     async fn check_integrity(&self) -> Result<Vec<String>> {
-        let mut problems = integrity::check(&self.readers).await?;
+        let mut problems = integrity::check(&self.readers.on_behalf_of(CallerId::INTERNAL)).await?;
         problems.extend(self.mark.lost());
         Ok(problems)
     }

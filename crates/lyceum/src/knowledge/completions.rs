@@ -1,13 +1,15 @@
 //! What people may be about to type: paths and tags that exist.
 
 use lyceum_kb::store::ListPage;
-use lyceum_kb::{Kb, Prefix};
+use lyceum_kb::{CallerId, Kb, Prefix};
 use lyceum_server::Completing;
 
 use crate::knowledge::rights::{DocumentAccess, DocumentRights};
 
 /// One more than a client is shown, so that it learns that there are more.
 const SUGGESTIONS: usize = 101;
+/// All who type share their part of the readers; suggestions do not say who asks.
+const CALLER: &str = "completions";
 
 /// Paths that begin with what was typed, if the endpoint may show them.
 pub(crate) async fn paths(kb: Kb, completing: Completing) -> Vec<String> {
@@ -16,7 +18,7 @@ pub(crate) async fn paths(kb: Kb, completing: Completing) -> Vec<String> {
     }
     let Ok(prefix) = Prefix::parse(&completing.value) else { return Vec::new() };
     let page = ListPage { prefix, limit: SUGGESTIONS, ..ListPage::default() };
-    match kb.list(page).await {
+    match kb.on_behalf_of(CallerId::new(CALLER)).list(page).await {
         Ok(list) => list.items.into_iter().map(|meta| meta.path.to_string()).collect(),
         Err(error) => nothing(&error),
     }
@@ -27,7 +29,7 @@ pub(crate) async fn tags(kb: Kb, completing: Completing) -> Vec<String> {
     if !rights(&completing).allows(DocumentAccess::CompleteTags) {
         return Vec::new();
     }
-    match kb.store().tags(&completing.value, SUGGESTIONS).await {
+    match kb.on_behalf_of(CallerId::new(CALLER)).store().tags(&completing.value, SUGGESTIONS).await {
         Ok(tags) => tags,
         Err(error) => nothing(&error),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lyceum_kb::store::AuditEntry;
-use lyceum_kb::{Actor, Change, Code, DocPath, Error, Kb, Write, Written};
+use lyceum_kb::{Actor, CallerId, Change, Code, DocPath, Error, Kb, Write, Written};
 use lyceum_server::{Call, Refused, Tool, ToolError, ToolResult, tool_with_schema};
 use lyceum_wire::RpcError;
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ where
 {
     let desk = desk.clone();
     let function = move |call: Call, arguments: A| {
-        let visit = Arc::new(Visit { desk: desk.clone(), call, tool: name });
+        let visit = Arc::new(Visit { desk: desk.on_behalf_of(&call), call, tool: name });
         let subject = arguments.subject().map(str::to_owned);
         let work = arguments.work(desk.max_text);
         let running = run(Arc::clone(&visit), arguments);
@@ -132,6 +132,11 @@ pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolErro
 impl Desk {
     pub(crate) fn new(kb: Kb, max_text: usize) -> Self {
         Self { kb, max_text, refusals: Arc::new(Budget::new(BURST)) }
+    }
+
+    /// The same for one call, whose reads share the knowledge base fairly with those of others.
+    fn on_behalf_of(&self, call: &Call) -> Self {
+        Self { kb: self.kb.on_behalf_of(caller(call)), ..self.clone() }
     }
 
     /// Writes a refusal down, or counts it when there are too many.
@@ -208,6 +213,11 @@ impl Visit {
             false => refusal::told(&refusal::discreet(error)),
         }
     }
+}
+
+/// Who is calling, for fair scheduling. Without keys all callers are one.
+pub(crate) fn caller(call: &Call) -> CallerId {
+    CallerId::new(&call.caller_id().to_string())
 }
 
 fn actor(call: &Call, tool: &str) -> Actor {

@@ -9,7 +9,7 @@ use lyceum_wire::RpcError;
 
 use crate::knowledge::charge::Payer;
 use crate::knowledge::rights::DocumentAccess;
-use crate::knowledge::{completions, uri};
+use crate::knowledge::{completions, desk, uri};
 
 /// The most text a prompt carries, in characters.
 const MAX_TEXT: usize = 100_000;
@@ -38,7 +38,8 @@ fn summarise_document(kb: Kb, max_text: usize) -> Prompt {
         NAMES[0],
         "Summarises a document of the knowledge base.",
         move |call: Call, arguments: PromptArguments| {
-            summary(call, kb.clone(), arguments, max_text)
+            let kb = kb.on_behalf_of(desk::caller(&call));
+            summary(call, kb, arguments, max_text)
         },
     )
     .title("Summarise a document")
@@ -51,7 +52,9 @@ fn answer_from_knowledge(kb: Kb) -> Prompt {
     prompt(
         NAMES[1],
         "Answers a question from the knowledge base, with its sources.",
-        move |_: Call, arguments: PromptArguments| question(kb.clone(), arguments),
+        move |call: Call, arguments: PromptArguments| {
+            question(kb.on_behalf_of(desk::caller(&call)), arguments)
+        },
     )
     .title("Answer from the knowledge base")
     .argument("question", "What you want to know.")

@@ -70,7 +70,7 @@ async fn contents(desk: &Desk, call: &Call, path: &str) -> lyceum_kb::Result<Res
     let path = DocPath::parse(path).map_err(|_| Error::not_found("no such path"))?;
     let payer = Payer::of(call);
     let _work = payer.work(2 * desk.max_text).await?;
-    let document = desk.kb.get(&path).await?;
+    let document = desk.kb.on_behalf_of(desk::caller(call)).get(&path).await?;
     let (meta, body) = (document.meta, document.body);
     let mut charge = None;
     if body.len() > UNCOUNTED_BYTES / 8 {

@@ -38,7 +38,9 @@ pub(crate) fn server(kb: &Kb, max_text: usize, offers: impl Fn(&str) -> bool) ->
         .instructions(INSTRUCTIONS)
         .schema_version(SCHEMA_VERSION)
         .template(resources::documents(&desk))
-        .list_resources(move |_: Call, after| resources::list(lister.clone(), after))
+        .list_resources(move |call: Call, after| {
+            resources::list(lister.on_behalf_of(desk::caller(&call)), after)
+        })
         .refuse(move |call: Call, refused: Refused| desk::refuse(refuser.clone(), call, refused));
     let builder = prompts::all(kb, max_text)
         .into_iter()

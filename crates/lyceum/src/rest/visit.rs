@@ -6,7 +6,7 @@ use http::HeaderValue;
 use lyceum_gateway::Gateway;
 use lyceum_http::{Principal, Purpose, Reservation, Sealer};
 use lyceum_kb::store::AuditEntry;
-use lyceum_kb::{Actor, Change, DocPath, Error, Kb, Write, Written};
+use lyceum_kb::{Actor, CallerId, Change, DocPath, Error, Kb, Write, Written};
 use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::Instant;
@@ -45,6 +45,8 @@ pub(crate) struct Desk {
 #[derive(Clone)]
 pub(super) struct Visit {
     pub(super) desk: Arc<Desk>,
+    /// The knowledge base, read for this caller.
+    kb: Kb,
     principal: Option<Principal>,
     request_id: String,
     /// Whether the caller could enter a guarded route.
@@ -62,7 +64,9 @@ impl Visit {
         payer: Payer,
     ) -> Self {
         let request_id = request_id.to_str().unwrap_or_default().to_owned();
-        Self { desk: Arc::clone(desk), principal, request_id, trusted, payer }
+        let caller = CallerId::new(principal.as_ref().map_or(ANONYMOUS, Principal::as_str));
+        let kb = desk.kb.on_behalf_of(caller);
+        Self { desk: Arc::clone(desk), kb, principal, request_id, trusted, payer }
     }
 
     /// Room for what a call with these arguments works with, until it is dropped.
@@ -74,7 +78,7 @@ impl Visit {
     }
 
     pub(super) fn kb(&self) -> &Kb {
-        &self.desk.kb
+        &self.kb
     }
 
     pub(super) fn actor(&self, tool: &str) -> Actor {

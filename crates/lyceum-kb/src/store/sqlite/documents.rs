@@ -83,6 +83,27 @@ pub(super) fn by_key(
     Ok(documents)
 }
 
+/// The living documents with these keys, in order, until their texts have `max_bytes` together.
+pub(super) fn first(
+    connection: &Connection,
+    keys: &[i64],
+    max_bytes: usize,
+) -> std::result::Result<Vec<Option<Document>>, Fault> {
+    let mut statement = connection.prepare_cached(BY_KEY)?;
+    let mut documents = Vec::with_capacity(keys.len());
+    let mut bytes = 0;
+    for key in keys {
+        let row = statement.query_row([key], StoredDocument::read).optional()?;
+        let document = row.map(|row| row.document(connection)).transpose()?;
+        bytes += document.as_ref().map_or(0, |document| document.body.len());
+        documents.push(document);
+        if bytes >= max_bytes {
+            break;
+        }
+    }
+    Ok(documents)
+}
+
 /// The newest revisions first.
 pub(super) fn history(
     connection: &Connection,

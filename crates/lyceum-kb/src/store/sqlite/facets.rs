@@ -83,6 +83,11 @@ impl Facets {
         }))
     }
 
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize) {
+        (self.keys.len(), self.keys.bytes())
+    }
+
     fn of(
         &self,
         connection: &Connection,
@@ -101,8 +106,11 @@ impl Facets {
             }
             None => facet.all(connection)?.into_iter().collect(),
         };
-        let (bytes, keys) = (keys.bytes(), Arc::new(keys));
-        self.keys.put(facet, Arc::clone(&keys), now, bytes);
+        let (bytes, keys) = (facet.text().len() + keys.bytes(), Arc::new(keys));
+        // Callers can make up any number of facets that no document has.
+        if !keys.is_empty() {
+            self.keys.put(facet, Arc::clone(&keys), now, bytes);
+        }
         Ok(keys)
     }
 
@@ -129,6 +137,13 @@ impl Facets {
 }
 
 impl Facet {
+    fn text(&self) -> &str {
+        match self {
+            Facet::Tag(tag) => tag,
+            Facet::Prefix(prefix) => prefix.as_str(),
+        }
+    }
+
     fn all(&self, connection: &Connection) -> std::result::Result<Vec<i64>, Fault> {
         match self {
             Facet::Tag(tag) => keys(connection, TAGGED, &[tag]),

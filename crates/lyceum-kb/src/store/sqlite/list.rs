@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::row::{StoredDocument, document_columns, upper};
 use crate::document::Meta;
 use crate::store::ListPage;
+use crate::write::MAX_TAG;
 
 pub(super) const LIST: &str = concat!(
     "SELECT ",
@@ -46,8 +47,11 @@ pub(super) fn tags(
     prefix: &str,
     limit: usize,
 ) -> std::result::Result<Vec<String>, Fault> {
-    let mut statement = connection.prepare_cached(NEXT_TAG)?;
     let mut tags = Vec::new();
+    if prefix.len() > MAX_TAG {
+        return Ok(tags);
+    }
+    let mut statement = connection.prepare_cached(NEXT_TAG)?;
     let mut from = prefix.to_owned();
     while tags.len() < limit {
         let next: Option<String> = statement.query_row([&from], |row| row.get(0)).optional()?;

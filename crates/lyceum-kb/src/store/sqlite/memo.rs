@@ -2,14 +2,19 @@
 //!
 //! Every write of any process adds a row to the history, so what changed since is one range of that table. Whoever
 //! uses something kept looks at the documents that changed since by themselves, and takes the rest as it was.
+//!
+//! Callers choose the keys, so a key counts against the budget like its value, and so does the entry itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::fault::Fault;
+use crate::Result;
+use crate::cancel::CancelFlag;
 
 /// How far the documents have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +36,11 @@ pub(super) struct Memo<K, V> {
 }
 
 const TURNS: usize = 64;
+/// What an entry costs beyond its value and the text of its key. Generous, so that there are never so many entries
+/// that looking for the oldest takes long.
+const ENTRY_BYTES: usize = 512;
+/// How often a search that waits for another one's work looks whether it should stop.
+const WAIT: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Known<K, V> {
@@ -98,14 +108,25 @@ impl<K: Hash + Eq + Clone, V> Memo<K, V> {
         Some((Arc::clone(&kept.value), kept.version))
     }
 
-    /// The right to work out the value of a key, which at most one has at a time.
-    pub(super) fn turn(&self, key: &K) -> MutexGuard<'_, ()> {
-        let at = self.hashes.hash_one(key) as usize % TURNS;
-        self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
+    /// The right to work out the value of a key, which at most one has at a time (single-flight).
+    ///
+    /// # Errors
+    /// When the search is cancelled while it waits.
+    pub(super) fn turn(&self, key: &K, cancel: &CancelFlag) -> Result<MutexGuard<'_, ()>> {
+        let turn = &self.turns[self.hashes.hash_one(key) as usize % TURNS];
+        loop {
+            match turn.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => cancel.check()?,
+            }
+            std::thread::sleep(WAIT);
+        }
     }
 
-    /// Keeps the value unless it alone is too large.
+    /// Keeps the value unless it alone is too large. `bytes` are those of the value and of the key's text.
     pub(super) fn put(&self, key: K, value: Arc<V>, version: Version, bytes: usize) {
+        let bytes = bytes + ENTRY_BYTES;
         let mut known = self.lock();
         known.forget(&key);
         if bytes > self.max_bytes {
@@ -118,6 +139,17 @@ impl<K: Hash + Eq + Clone, V> Memo<K, V> {
         let used = known.clock;
         known.bytes += bytes;
         known.values.insert(key, Kept { value, version, bytes, used });
+    }
+
+    /// How much all entries take.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().values.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known<K, V>> {
@@ -163,9 +195,10 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_the_longest_time_is_forgotten() {
-        let memo = Memo::new(10);
+        // In units of an entry's own cost: one unit for the entry, the rest for what it holds.
+        let memo = Memo::new(10 * ENTRY_BYTES);
         let now = at(1, 1);
-        let put = |key, bytes| memo.put(key, Arc::new(key), now, bytes);
+        let put = |key, units: usize| memo.put(key, Arc::new(key), now, (units - 1) * ENTRY_BYTES);
         let known = |key| memo.get(&key, now).is_some();
         put('a', 4);
         put('b', 4);

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::fault::Fault;
 use super::memo::{Memo, Version};
+use crate::cancel::CancelFlag;
 
 /// The documents with a word or phrase, by key.
 #[derive(Debug, Default)]
@@ -37,34 +38,37 @@ impl Postings {
     }
 
     fn bytes(&self) -> usize {
-        self.keys.len() * (size_of::<u32>() + size_of::<f32>()) + 64
+        self.keys.len() * (size_of::<u32>() + size_of::<f32>())
     }
 }
 
 /// The list of a term as FTS5 writes it, and from when it is. Words that say nothing have an empty one.
 pub(super) fn of(
     connection: &Connection,
+    cancel: &CancelFlag,
     lists: &Lists,
     quoted: &str,
     now: Version,
 ) -> std::result::Result<(Arc<Postings>, Version), Fault> {
     let most = if now.last_key < MANY { usize::MAX } else { now.last_key as usize / 2 };
-    find(connection, lists, quoted, most, now)
+    find(connection, cancel, lists, quoted, most, now)
 }
 
 /// The list, whatever the word says.
 pub(super) fn in_full(
     connection: &Connection,
+    cancel: &CancelFlag,
     lists: &Lists,
     quoted: &str,
     now: Version,
 ) -> std::result::Result<(Arc<Postings>, Version), Fault> {
-    find(connection, lists, quoted, usize::MAX, now)
+    find(connection, cancel, lists, quoted, usize::MAX, now)
 }
 
 /// The list that is kept or one that is made now, unless more than `most` documents are in it.
 fn find(
     connection: &Connection,
+    cancel: &CancelFlag,
     lists: &Lists,
     quoted: &str,
     most: usize,
@@ -79,12 +83,12 @@ fn find(
         return Ok(known);
     }
     // Whoever asks for the same meanwhile waits for it instead of making it as well.
-    let _turn = lists.turn(&key);
+    let _turn = lists.turn(&key, cancel)?;
     if let Some(known) = known() {
         return Ok(known);
     }
     let postings = read(connection, quoted, most)?;
-    let (bytes, postings) = (postings.bytes(), Arc::new(postings));
+    let (bytes, postings) = (key.len() + postings.bytes(), Arc::new(postings));
     if postings.says_nothing || postings.keys.len() >= MIN_KEPT {
         lists.put(key, Arc::clone(&postings), now, bytes);
     }

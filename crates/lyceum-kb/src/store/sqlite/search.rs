@@ -3,6 +3,7 @@
 //! Statements are constants and everything a caller says is bound, so no text of theirs is ever read as SQL.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
@@ -12,6 +13,7 @@ use super::fault::Fault;
 use super::memo::{Memo, Version};
 use super::postings::{self, Lists, Postings};
 use crate::Keys;
+use crate::cancel::CancelFlag;
 use crate::query::Query;
 use crate::store::{Filter, LexicalHit};
 
@@ -39,6 +41,14 @@ impl Default for Memory {
     }
 }
 
+#[cfg(test)]
+impl Memory {
+    /// How many filters are kept, and what they take.
+    pub(super) fn kept_filters(&self) -> (usize, usize) {
+        self.facets.kept()
+    }
+}
+
 pub(super) fn matching(
     connection: &Connection,
     memory: &Memory,
@@ -49,6 +59,7 @@ pub(super) fn matching(
 
 pub(super) fn lexical(
     connection: &Connection,
+    cancel: &CancelFlag,
     memory: &Memory,
     query: &Query,
     filter: &Filter,
@@ -63,7 +74,7 @@ pub(super) fn lexical(
         return Ok(Vec::new());
     }
     let terms = terms(query);
-    let (lists, since) = lists(connection, &memory.lists, &terms, now)?;
+    let (lists, since) = lists(connection, cancel, &memory.lists, &terms, now)?;
     let mut scores = sum(&terms, &lists, now);
     if since != now {
         score_again(connection, &terms, &since.changed_since(connection)?, &mut scores)?;
@@ -89,15 +100,18 @@ fn terms(query: &Query) -> Vec<Term> {
 /// The list of each term, and from when the oldest of them is.
 fn lists(
     connection: &Connection,
+    cancel: &CancelFlag,
     lists: &Lists,
     terms: &[Term],
     now: Version,
 ) -> std::result::Result<(Vec<Arc<Postings>>, Version), Fault> {
     type Listed = (Arc<Postings>, Version);
-    let all = |of: fn(&Connection, &Lists, &str, Version) -> std::result::Result<Listed, Fault>| {
+    type Find =
+        fn(&Connection, &CancelFlag, &Lists, &str, Version) -> std::result::Result<Listed, Fault>;
+    let all = |find: Find| {
         terms
             .iter()
-            .map(|term| of(connection, lists, &term.quoted, now))
+            .map(|term| find(connection, cancel, lists, &term.quoted, now))
             .collect::<std::result::Result<Vec<Listed>, Fault>>()
     };
     let mut found = all(postings::of)?;
@@ -124,25 +138,28 @@ fn sum(terms: &[Term], lists: &[Arc<Postings>], now: Version) -> Vec<f32> {
 }
 
 /// Ranks the documents that changed since the lists were made.
+///
+/// Term by term: BM25 is a sum over terms, and FTS5 takes time and memory for each occurrence of any of them times
+/// their number when it is asked for all of them at once.
 fn score_again(
     connection: &Connection,
     terms: &[Term],
     changed: &[i64],
     scores: &mut [f32],
 ) -> std::result::Result<(), Fault> {
-    let mut set = |key: i64, score| {
-        if let Some(known) = usize::try_from(key).ok().and_then(|key| scores.get_mut(key)) {
-            *known = score;
-        }
-    };
-    changed.iter().for_each(|key| set(*key, 0.0));
-    let repeated = terms.iter().flat_map(|term| std::iter::repeat_n(&*term.quoted, term.times));
-    let expression = repeated.collect::<Vec<_>>().join(" OR ");
+    let place = |key: i64| usize::try_from(key).ok().filter(|key| *key < scores.len());
+    let mut again: HashMap<usize, f32> =
+        changed.iter().filter_map(|key| Some((place(*key)?, 0.0))).collect();
+    let changed = json(changed);
     let mut statement = connection.prepare_cached(RANK_AMONG)?;
-    let mut rows = statement.query(params![expression, json(changed)])?;
-    while let Some(row) = rows.next()? {
-        set(row.get(0)?, row.get(1)?);
+    for term in terms {
+        let mut rows = statement.query(params![term.quoted, changed])?;
+        while let Some(row) = rows.next()? {
+            let (key, score): (usize, f32) = (row.get(0)?, row.get(1)?);
+            again.entry(key).and_modify(|sum| *sum += score * term.times as f32);
+        }
     }
+    again.into_iter().for_each(|(key, score)| scores[key] = score);
     Ok(())
 }
 

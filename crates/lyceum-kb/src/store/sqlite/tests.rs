@@ -2,6 +2,7 @@
 
 mod plans;
 mod prepare;
+mod readers;
 mod remembered;
 mod schema;
 mod writer;

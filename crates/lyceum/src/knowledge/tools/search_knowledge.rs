@@ -1,7 +1,7 @@
 //! `search_knowledge`: which documents answer a question.
 
 use lyceum_kb::store::Filter;
-use lyceum_kb::{Error, Kb, Prefix, Result, SEARCHED_TEXTS, Search};
+use lyceum_kb::{Error, Kb, Prefix, Result, SEARCHED_BYTES, Search};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ impl Subject for Arguments {
 
     /// The texts in which passages are found.
     fn work(&self, max_text: usize) -> usize {
-        SEARCHED_TEXTS * max_text
+        SEARCHED_BYTES.max(max_text)
     }
 }
 

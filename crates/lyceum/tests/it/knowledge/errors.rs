@@ -17,6 +17,18 @@ fn rows() -> Vec<(&'static str, Value, &'static str)> {
         ("search_knowledge", json!({ "query": "x", "limit": "5" }), "INVALID_ARGUMENT"),
         ("search_knowledge", json!({ "query": "x", "limt": 5 }), "INVALID_ARGUMENT"),
         ("search_knowledge", json!({ "query": "x", "updated_since": "now" }), "INVALID_ARGUMENT"),
+        (
+            "search_knowledge",
+            json!({ "query": "x", "tags": ["t".repeat(257)] }),
+            "INVALID_ARGUMENT",
+        ),
+        ("search_knowledge", json!({ "query": "x", "tags": vec!["t"; 65] }), "INVALID_ARGUMENT"),
+        (
+            "search_knowledge",
+            json!({ "query": "x", "prefix": "p".repeat(1025) }),
+            "INVALID_ARGUMENT",
+        ),
+        ("list_documents", json!({ "prefix": "p".repeat(1025) }), "INVALID_ARGUMENT"),
         ("list_documents", json!([]), "INVALID_ARGUMENT"),
         ("list_documents", json!("all"), "INVALID_ARGUMENT"),
         ("list_documents", json!({ "path": "a", "prefix": "b" }), "INVALID_ARGUMENT"),

@@ -6,6 +6,7 @@ use super::super::fault::Fault;
 use super::super::search::{Memory, lexical, matching};
 use super::super::{SqliteStore, Store};
 use super::{create, fresh};
+use crate::cancel::CancelFlag;
 use crate::store::{Filter, LexicalHit};
 use crate::write::{Actor, Change, Fields, Write};
 use crate::{DocPath, Keys, Prefix, Query};
@@ -52,7 +53,10 @@ async fn ask<T: Send + 'static>(
 
 async fn afresh(store: &SqliteStore, query: &str, filter: &Filter) -> Vec<LexicalHit> {
     let (query, filter) = (Query::parse(query), filter.clone());
-    ask(store, move |connection| lexical(connection, &Memory::default(), &query, &filter, 20)).await
+    ask(store, move |connection| {
+        lexical(connection, &CancelFlag::default(), &Memory::default(), &query, &filter, 20)
+    })
+    .await
 }
 
 fn filters() -> Vec<Filter> {

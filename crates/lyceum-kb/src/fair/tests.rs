@@ -1,0 +1,132 @@
+//! Who gets the next slot, and how work is stopped.
+
+use std::sync::mpsc;
+
+use tokio::time::{advance, pause};
+
+use super::*;
+use crate::Code;
+
+fn caller(name: &str) -> CallerId {
+    CallerId::new(name)
+}
+
+/// Whether a slot is granted without waiting.
+async fn at_once(gate: &FairGate, name: &str) -> Option<Slot> {
+    timeout(Duration::ZERO, gate.acquire(&caller(name))).await.ok().map(|slot| slot.unwrap())
+}
+
+/// Work that ends only when it is told to.
+fn until_cancelled(cancel: &CancelFlag) -> Result<()> {
+    while !cancel.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    cancel.check()
+}
+
+#[tokio::test]
+async fn a_caller_alone_may_use_every_slot() {
+    let gate = FairGate::new(3);
+    let slots = [at_once(&gate, "a").await, at_once(&gate, "a").await, at_once(&gate, "a").await];
+    assert!(slots.iter().all(Option::is_some));
+    assert!(at_once(&gate, "a").await.is_none());
+}
+
+#[tokio::test]
+async fn a_caller_that_fills_its_share_leaves_a_slot_to_others() {
+    let gate = FairGate::new(3);
+    drop(at_once(&gate, "b").await.unwrap());
+    let mine = [at_once(&gate, "a").await, at_once(&gate, "a").await];
+    assert!(mine.iter().all(Option::is_some));
+    assert!(at_once(&gate, "a").await.is_none());
+    assert!(at_once(&gate, "b").await.is_some());
+}
+
+#[tokio::test]
+async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
+    let gate = FairGate::new(1);
+    let held = at_once(&gate, "a").await.unwrap();
+    let (sender, order) = mpsc::channel();
+    let queue = |name: &'static str| {
+        let (gate, sender) = (gate.clone(), sender.clone());
+        tokio::spawn(async move {
+            let slot = gate.acquire(&caller(name)).await.unwrap();
+            sender.send(name).unwrap();
+            drop(slot);
+        })
+    };
+    let mut tasks: Vec<_> = (0..10).map(|_| queue("a")).collect();
+    tokio::task::yield_now().await;
+    tasks.push(queue("b"));
+    tokio::task::yield_now().await;
+    drop(held);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let order: Vec<&str> = order.try_iter().collect();
+    assert_eq!(order[0], "b", "{order:?}");
+}
+
+#[tokio::test]
+async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not() {
+    let gate = FairGate::new(1);
+    let _held = at_once(&gate, "a").await.unwrap();
+    let name = caller("a");
+    let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(gate.acquire(&name))).collect();
+    for waiting in &mut waiting {
+        assert!(timeout(Duration::ZERO, waiting).await.is_err());
+    }
+    let refused = gate.acquire(&name).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.message().contains("send fewer"), "{refused}");
+    assert!(timeout(Duration::ZERO, gate.acquire(&caller("b"))).await.is_err());
+    // Those that hang up make room.
+    waiting.clear();
+    assert!(timeout(Duration::ZERO, gate.acquire(&name)).await.is_err());
+}
+
+#[tokio::test]
+async fn dropping_the_future_stops_the_work_and_frees_the_slot() {
+    let gate = FairGate::new(1);
+    let name = caller("a");
+    let abandoned = timeout(Duration::from_millis(20), gate.run(&name, until_cancelled)).await;
+    assert!(abandoned.is_err());
+    gate.run(&name, |_| Ok(())).await.unwrap();
+}
+
+#[tokio::test]
+async fn work_past_its_deadline_is_stopped_and_says_so() {
+    let gate = FairGate::new(1);
+    pause();
+    let run = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.run(&caller("a"), until_cancelled).await }
+    });
+    tokio::task::yield_now().await;
+    advance(DEADLINE + Duration::from_secs(1)).await;
+    let error = run.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("took longer than 5 s"), "{error}");
+}
+
+#[tokio::test]
+async fn slow_work_makes_room_when_others_wait() {
+    let gate = FairGate::new(1);
+    let slow = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.run(&caller("a"), until_cancelled).await }
+    });
+    tokio::task::yield_now().await;
+    gate.run(&caller("b"), |_| Ok(())).await.unwrap();
+    let error = slow.await.unwrap().unwrap_err();
+    assert!(error.message().contains("expensive"), "{error}");
+}
+
+#[tokio::test]
+async fn work_that_panics_gives_its_slot_back() {
+    let gate = FairGate::new(1);
+    let name = caller("a");
+    let panicking = gate.run(&name, |_| -> Result<()> { panic!("on purpose") });
+    assert_eq!(panicking.await.unwrap_err().code(), Code::Internal);
+    gate.run(&caller("a"), |_| Ok(())).await.unwrap();
+}
