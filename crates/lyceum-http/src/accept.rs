@@ -99,9 +99,10 @@ fn read_lines<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Acceptance {
     let mut position = 0u32;
     for line in lines {
         let mut rest = line;
+        let mut quotes = Quotes::default();
         while !rest.is_empty() {
             let (range, after) = take_range(rest);
-            let (parameters, tail) = split_unquoted(after, b',');
+            let (parameters, tail) = quotes.split_unquoted(after, b',');
             if let Some(range) = range {
                 acceptance.admit(range, quality(parameters), position);
             }
@@ -258,25 +259,32 @@ impl fmt::Display for AcceptMode {
     }
 }
 
-/// Splits at the first `separator` that is not inside a quoted string.
-///
-/// A quote that is never closed is an ordinary byte: junk must not hide what stands after it.
-fn split_unquoted(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
-    let mut at = 0;
-    while at < text.len() {
-        let byte = text[at];
-        if byte == separator {
-            return (&text[..at], &text[at + 1..]);
+/// What is known about the quotes of one line.
+#[derive(Default)]
+struct Quotes {
+    /// A quote was not closed. Neither is any after it: they were all escaped, as seen from that one,
+    /// and are so from each other. Looking for their ends again and again would be quadratic.
+    unclosed: bool,
+}
+
+impl Quotes {
+    /// Splits at the first `separator` that is not inside a quoted string.
+    ///
+    /// A quote that is never closed is an ordinary byte: junk must not hide what stands after it.
+    fn split_unquoted<'a>(&mut self, text: &'a [u8], separator: u8) -> (&'a [u8], &'a [u8]) {
+        let mut at = 0;
+        while at < text.len() {
+            let byte = text[at];
+            if byte == separator {
+                return (&text[..at], &text[at + 1..]);
+            }
+            let quoted =
+                if byte == b'"' && !self.unclosed { quoted_length(&text[at..]) } else { None };
+            self.unclosed |= byte == b'"' && quoted.is_none();
+            at += quoted.unwrap_or(1);
         }
-        if byte == b'"'
-            && let Some(length) = quoted_length(&text[at..])
-        {
-            at += length;
-        } else {
-            at += 1;
-        }
+        (text, &[])
     }
-    (text, &[])
 }
 
 /// The length of the quoted string `text` starts with, quotes included.
@@ -321,8 +329,9 @@ fn take_token(text: &[u8]) -> (&[u8], &[u8]) {
 /// The first `q` among the parameters; 1 when there is none or it is not a number.
 fn quality(parameters: &[u8]) -> Quality {
     let mut rest = parameters;
+    let mut quotes = Quotes::default();
     while !rest.is_empty() {
-        let (parameter, tail) = split_unquoted(rest, b';');
+        let (parameter, tail) = quotes.split_unquoted(rest, b';');
         rest = tail;
         let Some(equals) = parameter.iter().position(|&byte| byte == b'=') else { continue };
         if parameter[..equals].trim_ascii().eq_ignore_ascii_case(b"q") {

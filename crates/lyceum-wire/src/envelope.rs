@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::error::ParseError;
-use crate::id::{Id, is_id};
+use crate::id::{Id, MAX_ID_BYTES, is_id, kept_token};
 use crate::message::{Message, Notification, Request, Response};
 use crate::params::{Found, Params};
 use crate::scan::{Kind, Scan, Scanner, Span, Str};
@@ -108,7 +108,8 @@ impl Envelope {
 
     /// The id, if it is one and the only one.
     fn known_id(&self, body: &Bytes) -> Option<Id> {
-        (self.id_valid && self.n_ids == 1).then(|| Id::from_checked(body.slice(self.id.range())))
+        (self.id_valid && self.n_ids == 1 && self.id.len() as usize <= MAX_ID_BYTES)
+            .then(|| Id::from_checked(kept_token(body, self.id.range())))
     }
 
     /// What is wrong with the envelope whatever kind of message it is.
@@ -125,6 +126,9 @@ impl Envelope {
         if self.n_ids > 0 && !self.id_valid {
             return Some("id must be a string or a whole number");
         }
+        if self.id.len() as usize > MAX_ID_BYTES {
+            return Some("id is longer than 4096 bytes; send a shorter one");
+        }
         match self.method {
             Some(Ok(_)) => self.call_fault(),
             Some(Err(())) => Some("method must be a string"),
@@ -135,6 +139,9 @@ impl Envelope {
     fn call_fault(&self) -> Option<&'static str> {
         if !self.result.is_empty() || !self.error.is_empty() {
             return Some("a message is a request or a response, not both");
+        }
+        if self.found.progress_token_len() > MAX_ID_BYTES {
+            return Some("progressToken is longer than 4096 bytes; send a shorter one");
         }
         match self.params {
             None | Some(Kind::Object) => None,
@@ -181,7 +188,7 @@ fn method_text(method: Str, body: &Bytes) -> Text {
         return Text::from_static(CALL);
     }
     if !method.escaped {
-        return Text::from_checked(body.slice(method.span.range()));
+        return Text::from_checked(kept_token(body, method.span.range()));
     }
     let raw = std::str::from_utf8(&body[method.span.range()]).unwrap_or_default();
     Text::from(unescape(raw))

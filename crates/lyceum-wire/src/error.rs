@@ -9,7 +9,7 @@ use crate::encode::write_str;
 use crate::id::Id;
 use crate::revision::{Era, RevisionSet, supported_versions_json};
 use crate::scan::{Malformed, Scanner};
-use crate::text::token_text;
+use crate::text::{excerpt, token_text};
 
 /// A JSON-RPC error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +73,7 @@ impl RpcError {
 
     /// -32601, naming the method.
     pub fn method_not_found(method: &str) -> RpcError {
+        let method = excerpt(method);
         RpcError::new(ErrorCode::METHOD_NOT_FOUND, format!("method not found: {method}"))
     }
 
@@ -96,7 +97,8 @@ impl RpcError {
         data.extend_from_slice(b"{\"uri\":");
         write_str(&mut data, uri);
         data.push(b'}');
-        RpcError::new(code, format!("resource not found: {uri}")).with_data(data)
+        let message = format!("resource not found: {}", excerpt(uri));
+        RpcError::new(code, message).with_data(data)
     }
 
     /// -32021; `required` is the raw `ClientCapabilities` object the request needs.
@@ -108,11 +110,12 @@ impl RpcError {
 
     /// -32022, with what was asked for and what is served.
     pub fn unsupported_version(requested: &str, served: RevisionSet) -> RpcError {
+        let requested = excerpt(requested);
         let mut data = Vec::with_capacity(requested.len() + 112);
         data.extend_from_slice(b"{\"supported\":");
         data.extend_from_slice(&supported_versions_json(served));
         data.extend_from_slice(b",\"requested\":");
-        write_str(&mut data, requested);
+        write_str(&mut data, &requested);
         data.push(b'}');
         let message = format!("unsupported protocol version: {requested}");
         RpcError::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, message).with_data(data)

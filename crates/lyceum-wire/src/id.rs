@@ -1,11 +1,18 @@
 //! [`Id`]: a request's id, kept exactly as it came.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
 
 use crate::encode;
 use crate::scan::{Kind, Scanner};
+
+/// Bytes of a request's id, and of a progress token: both are repeated in answers and kept while calls
+/// run.
+pub const MAX_ID_BYTES: usize = 4096;
+/// Bodies up to this size may be kept alive by a token that is a slice of them.
+const SMALL_BODY: usize = 4096;
 
 /// The id of a request: the JSON token as it stood in the body, quotes included if it is a string.
 ///
@@ -67,6 +74,12 @@ impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// A token of `body` that may be kept longer than the body: a slice of a small body, a copy out of a
+/// large one, which the slice would keep in memory as a whole.
+pub(crate) fn kept_token(body: &Bytes, range: Range<usize>) -> Bytes {
+    if body.len() <= SMALL_BODY { body.slice(range) } else { Bytes::copy_from_slice(&body[range]) }
 }
 
 /// Whether a valid JSON token may serve as an id.

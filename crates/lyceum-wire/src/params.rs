@@ -8,6 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::error::ParseError;
+use crate::id::kept_token;
 use crate::scan::{Kind, Scan, Scanner, Span};
 use crate::text::{token_is, token_text};
 
@@ -124,6 +125,12 @@ impl Params {
         (!span.is_empty()).then(|| self.body.slice(span.range()))
     }
 
+    /// The token to repeat in progress notifications. It does not keep a large body alive.
+    pub fn progress_token(&self) -> Option<Bytes> {
+        let span = self.found.members[Member::MetaProgressToken as usize];
+        (!span.is_empty()).then(|| kept_token(&self.body, span.range()))
+    }
+
     /// Whether a member is the string `text`.
     pub fn text_is(&self, member: Member, text: &str) -> bool {
         self.get(member).is_some_and(|token| token_is(token, text.as_bytes()))
@@ -143,6 +150,10 @@ impl fmt::Debug for Params {
 }
 
 impl Found {
+    pub(crate) fn progress_token_len(&self) -> usize {
+        self.members[Member::MetaProgressToken as usize].len() as usize
+    }
+
     /// Steps over the value of `params`, noting where it and its members are.
     pub(crate) fn scan(&mut self, scanner: &mut Scanner<'_>) -> Scan<Kind> {
         if scanner.peek() != b'{' {

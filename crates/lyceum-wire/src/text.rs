@@ -119,6 +119,16 @@ impl fmt::Display for Text {
     }
 }
 
+/// The beginning of a caller's text, for an error that repeats it.
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 256;
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let start = text.floor_char_boundary(LONGEST);
+    Cow::Owned(format!("{}… ({} bytes)", &text[..start], text.len()))
+}
+
 /// Whether a careless reader could take the name of a member for a name it knows: equal but for case,
 /// counting the few non-ASCII characters that fold to ASCII letters. Equal names resemble each other, too.
 pub fn resembles(name: &str, known: &str) -> bool {

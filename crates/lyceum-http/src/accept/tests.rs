@@ -98,6 +98,16 @@ fn quoted_strings_hide_their_separators() {
     check(r#"application/json;x="\"#, "1@0 - json-only");
 }
 
+/// Quadratic reading of either would take hours.
+#[test]
+fn time_to_read_a_header_is_linear_in_its_length() {
+    for junk in ["\"\\\"", "a/b;x=\"\\\",", ",", ";", "\"", " ,"] {
+        let line = junk.repeat(4_000_000 / junk.len());
+        let line = format!("{line},text/event-stream");
+        assert!(parse_accept([line.as_bytes()]).sse.accepted() || junk == ";", "{junk}");
+    }
+}
+
 #[test]
 fn the_more_specific_range_speaks_for_a_type() {
     check("*/*;q=0.1, application/json", "1@1 0.1@0 both");

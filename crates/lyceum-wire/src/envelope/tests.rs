@@ -4,7 +4,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::{
-    ErrorCode, MAX_BATCH, MAX_DEPTH, Member, Message, Params, ParseError, RpcError, encode,
+    ErrorCode, MAX_BATCH, MAX_DEPTH, MAX_ID_BYTES, Member, Message, Params, ParseError,
+    RevisionSet, RpcError, encode,
 };
 
 fn parse(body: &str) -> Result<Message, ParseError> {
@@ -68,6 +69,50 @@ fn ids_that_are_no_ids_are_malformed_requests_not_notifications() {
     {
         check_id(token, false);
     }
+}
+
+#[test]
+fn ids_and_progress_tokens_are_bounded_and_keep_no_large_body_alive() {
+    let of = |length: usize| "x".repeat(length - 2);
+    let request = |id: &str, token: &str, padding: &str| {
+        parse(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"m","params":{{"_meta":{{"progressToken":"{token}"}},"p":"{padding}"}}}}"#
+        ))
+    };
+    let longest = of(MAX_ID_BYTES);
+    assert!(request(&longest, &longest, "").is_ok());
+    let long = of(MAX_ID_BYTES + 1);
+    for (id, token, named) in
+        [(&long, &longest, "id is longer"), (&longest, &long, "progressToken is")]
+    {
+        let error = request(id, token, "").unwrap_err();
+        assert!(error.message.contains(named) && error.message.contains("4096"), "{error}");
+        assert_eq!(error.id.is_some(), named.starts_with('p'), "no error repeats a long id");
+    }
+    let body = Bytes::from(format!(
+        r#"{{"jsonrpc":"2.0","id":"a","method":"m","params":{{"_meta":{{"progressToken":1}},"p":"{}"}}}}"#,
+        "x".repeat(100_000)
+    ));
+    let Ok(Message::Request(request)) = Message::parse(&body) else { panic!() };
+    let token = request.params.progress_token();
+    drop(request.params);
+    assert!(body.is_unique(), "id, method and token are copies");
+    assert_eq!(
+        (request.id.as_str(), &*request.method, token.as_deref()),
+        ("\"a\"", "m", Some(&b"1"[..]))
+    );
+}
+
+#[test]
+fn errors_repeat_only_the_beginning_of_what_was_sent() {
+    let long = "é".repeat(1_000_000);
+    for error in
+        [RpcError::method_not_found(&long), RpcError::unsupported_version(&long, RevisionSet::ALL)]
+    {
+        assert!(error.message.ends_with("… (2000000 bytes)"), "{}", error.message);
+        assert!(crate::encode::error(None, &error).len() < 2_000);
+    }
+    assert_eq!(crate::excerpt("short"), "short");
 }
 
 #[test]
