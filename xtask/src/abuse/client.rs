@@ -14,7 +14,7 @@ use crate::stopwatch::Stopwatch;
 
 /// How long a client waits for an answer before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of an answer that are read; whoever made more has paid for it already.
+/// Bytes of an answer that are read; a server that made more has paid for it already.
 const MOST_ANSWER: usize = 32 << 20;
 /// A bound for every loop, far above what the time allows.
 const MOST_REQUESTS: u64 = 1_000_000;

@@ -8,6 +8,7 @@ mod probe;
 mod schema;
 mod value;
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -35,10 +36,15 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes of an answer that no hostile value should get.
 const ANSWER_BYTES: usize = 12 << 20;
+/// How long the bystander is alone with the server before a group of probes.
+const IDLE: Duration = Duration::from_secs(2);
+/// How long it is watched after its answer, to see whether it left work behind.
+const GLANCE: Duration = Duration::from_millis(60);
 /// How long the server may work on after an answer.
 const REST_LIMIT: Duration = Duration::from_secs(20);
 /// The bystander's p99 during a group of probes may be so many times that of an idle server.
-const MOST_RATIO: f64 = 10.0;
+/// More than in a case, because every second probe is a body of 15 MB that has to be read.
+const MOST_RATIO: f64 = 20.0;
 /// Probes of the worst of each kind that are shown.
 const SHOWN: usize = 12;
 
@@ -64,6 +70,8 @@ struct HuntingGround<'a> {
     findings: Vec<String>,
     costs: Vec<ProbeCost>,
     number: u64,
+    /// Processor seconds a second that the bystander alone costs.
+    bystander_share: f64,
 }
 
 /// Runs the hunt; every finding in words.
@@ -102,7 +110,7 @@ impl<'a> HuntingGround<'a> {
     fn new(template: &'a CorpusTemplate<'a>) -> Result<Self> {
         let (server, watchdog) = prepared(template)?;
         let (findings, costs) = (Vec::new(), Vec::new());
-        Ok(Self { template, server, watchdog, findings, costs, number: 0 })
+        Ok(Self { template, server, watchdog, findings, costs, number: 0, bystander_share: 0.0 })
     }
 
     fn json(&self, request: &RequestBytes) -> Result<Value> {
@@ -113,7 +121,10 @@ impl<'a> HuntingGround<'a> {
     /// Sends all probes of a group beside a bystander.
     fn group(&mut self, name: &str, probes: &[Probe]) -> Result<()> {
         let watch = Stopwatch::start();
-        let idle = Bystander::observe(&self.server, Duration::from_secs(2));
+        let idle_cpu = usage::cpu_seconds(self.server.pid())?;
+        let idle = Bystander::observe(&self.server, IDLE);
+        let used = usage::cpu_seconds(self.server.pid())? - idle_cpu;
+        self.bystander_share = used / watch.elapsed().as_secs_f64();
         let before = usage::memory(self.server.pid())?.resident_mib;
         let mut bystander = Bystander::start(&self.server);
         for probe in probes {
@@ -169,18 +180,20 @@ impl<'a> HuntingGround<'a> {
             .map_err(anyhow::Error::from)
             .and_then(|mut connection| connection.exchange(&request, 256 << 20, PATIENCE));
         let answered = answer.as_ref().ok().map(|_| watch.elapsed());
-        let mut used = usage::cpu_seconds(pid)? - cpu;
-        let mut ruined = false;
         // Work that goes on after the answer belongs to the request as well.
-        if used > 0.5 || answered.is_none() {
+        let at_answer = usage::cpu_seconds(pid)?;
+        thread::sleep(GLANCE);
+        let mut ruined = false;
+        if answered.is_none() || usage::cpu_seconds(pid)? - at_answer > 0.5 * GLANCE.as_secs_f64() {
             ruined = self.server.busy_after(REST_LIMIT)?;
-            used = usage::cpu_seconds(pid)? - cpu;
         }
+        let bystander = self.bystander_share * watch.elapsed().as_secs_f64();
+        let cpu_seconds = (usage::cpu_seconds(pid)? - cpu - bystander).max(0.0);
         let peak_mib = usage::memory(pid)?.peak_mib - before;
         let cost = ProbeCost {
             name: probe.name(),
             status: answer.as_ref().map_or(0, |answer| answer.status),
-            cpu_seconds: used,
+            cpu_seconds,
             peak_mib,
             answered,
             answer_bytes: answer.as_ref().map_or(0, |answer| answer.length),

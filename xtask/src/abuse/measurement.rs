@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::bystander::{Bystander, Experience};
 use super::case::AbuseCase;
-use super::client::{AnswerCounts, Assault};
+use super::client::{AbusiveClient, AnswerCounts, Assault};
 use super::report::{RECOVERY_LIMIT, ratio};
 use super::request;
 use super::server::{CorpusTemplate, LogTally, LyceumServer};
@@ -76,16 +76,7 @@ pub(super) fn measure(
     schedule: Schedule,
 ) -> Result<Measurement> {
     let mut server = template.start(cases.iter().find_map(|case| case.shell))?;
-    let mut clients = Vec::new();
-    let mut prepared = Vec::new();
-    for case in cases {
-        // Several cases attack the same documents.
-        if !prepared.contains(&(case.prepare as usize)) {
-            (case.prepare)(&server).with_context(|| format!("preparing {}", case.name))?;
-            prepared.push(case.prepare as usize);
-        }
-        clients.extend((case.clients)(&server).with_context(|| format!("making {}", case.name))?);
-    }
+    let clients = prepare(&server, cases)?;
     server.wait_until_quiet()?;
 
     let mut found =
@@ -114,6 +105,21 @@ pub(super) fn measure(
     }
     found.log = server.log();
     Ok(found)
+}
+
+/// Prepares all cases; the clients of all of them.
+fn prepare(server: &LyceumServer, cases: &[&AbuseCase]) -> Result<Vec<AbusiveClient>> {
+    let mut clients = Vec::new();
+    let mut prepared = Vec::new();
+    for case in cases {
+        // Several cases attack the same documents.
+        if !prepared.contains(&(case.prepare as usize)) {
+            (case.prepare)(server).with_context(|| format!("preparing {}", case.name))?;
+            prepared.push(case.prepare as usize);
+        }
+        clients.extend((case.clients)(server).with_context(|| format!("making {}", case.name))?);
+    }
+    Ok(clients)
 }
 
 /// What is left to do when the attack's time is over.

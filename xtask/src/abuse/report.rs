@@ -67,7 +67,8 @@ recover  stop  revoke  warn/err  verdict";
 
     /// Whether nothing but the bystander's p99 is wrong, which a busy machine can be the cause of.
     pub(super) fn may_be_noise(&self) -> bool {
-        self.faults.len() == 1 && self.faults[0].contains("p99")
+        let ratio = ratio(&self.measurement.idle, &self.measurement.attacked);
+        self.faults.len() == 1 && (MOST_RATIO..5.0 * MOST_RATIO).contains(&ratio)
     }
 
     /// What deserves a look besides the numbers: faults, errors in words, complaints in the log.

@@ -9,7 +9,6 @@ use crate::abuse::server::LyceumServer;
 
 pub(super) const CASES: [AbuseCase; 4] = [
     AbuseCase::new("nothing", "no abuse: what the harness itself costs", |_| Ok(Vec::new()))
-        .quick()
         .alone(),
     AbuseCase::new("idle-soft-256", "300 idle connections, soft limit of 256 files", |_| idle(300))
         .shell("ulimit -S -n 256")

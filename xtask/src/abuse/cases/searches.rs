@@ -28,12 +28,12 @@ fn search(server: &LyceumServer, arguments: &Value) -> AbusiveClient {
 
 fn tags(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     let tag = "t".repeat(FIFTEEN_MB) + NONCE;
-    Ok(vec![search(server, &json!({ "query": "river", "tags": [tag] })).pause(100)])
+    Ok(vec![search(server, &json!({ "query": "river", "tags": [tag] })).pause(20)])
 }
 
 fn prefixes(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     let prefix = "p".repeat(FIFTEEN_MB) + NONCE;
-    Ok(vec![search(server, &json!({ "query": "river", "prefix": prefix })).pause(100)])
+    Ok(vec![search(server, &json!({ "query": "river", "prefix": prefix })).pause(20)])
 }
 
 fn many_tags(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {

@@ -35,7 +35,7 @@ fn subscribe(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
         json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params });
     let requests =
         (0..3).map(|_| Ok(request::legacy(key, Some(&session(server, key)?), &body.to_string())));
-    Ok(vec![AbusiveClient::patient(requests.collect::<Result<_>>()?).pause(100)])
+    Ok(vec![AbusiveClient::patient(requests.collect::<Result<_>>()?).pause(20)])
 }
 
 fn listening(server: &LyceumServer, uris: &Value) -> Vec<AbusiveClient> {

@@ -11,7 +11,7 @@ use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, RequestBytes, RequestHead};
 use crate::abuse::server::LyceumServer;
 
-pub(super) const CASES: [AbuseCase; 7] = [
+pub(super) const CASES: [AbuseCase; 8] = [
     AbuseCase::new("slow-bodies", "200 bodies, ten bytes a second each", slow_bodies),
     AbuseCase::new("half-bodies", "20 bodies of 15 MB that stop before their end", half_bodies)
         .memory(20.0 * 17.0 + 100.0),
@@ -19,6 +19,7 @@ pub(super) const CASES: [AbuseCase; 7] = [
     AbuseCase::new("headers", "1,000 header lines a request", headers),
     AbuseCase::new("keys-of-objects", "objects with a million members", members).quick(),
     AbuseCase::new("deep", "arrays and objects 10,000 levels deep", deep),
+    AbuseCase::new("ids", "request ids of megabytes, and batches of them", ids),
     AbuseCase::new("bad-keys", "guesses of API keys", guesses),
 ];
 
@@ -110,6 +111,25 @@ fn deep(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     };
     let short = values.iter().filter(|value| value.len() < 7_000_000).map(body);
     Ok(bodies(server, short.chain(values.iter().cloned()).collect()))
+}
+
+fn ids(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+    let ping = |id: String| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
+    let text = |bytes: usize| format!("\"{}\"", "i".repeat(bytes));
+    let batch = |n: usize, bytes: usize| {
+        let calls: Vec<String> = (0..n).map(|_| ping(text(bytes))).collect();
+        format!("[{}]", calls.join(","))
+    };
+    let messages = [
+        ping(text(FIFTEEN_MB)),
+        ping("9".repeat(1_000_000)),
+        batch(50, 290_000),
+        batch(100_000, 9),
+    ];
+    let key = &server.keys.abuser;
+    let session = super::subscriptions::session(server, key)?;
+    let requests = messages.iter().map(|body| request::legacy(key, Some(&session), body));
+    Ok(vec![AbusiveClient::patient(requests.collect()).times(2).pause(100)])
 }
 
 fn guesses(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {

@@ -109,7 +109,7 @@ const STRINGS: [HostileValue; 22] = [
     HostileValue::new("zero bytes", || quoted(&"a\u{0}".repeat(MB / 4))),
     HostileValue::new("quotes and backslashes", || quoted(&"\"\\".repeat(MB))),
     HostileValue::new("unpaired quotes", || quoted(&"\"a ".repeat(MB / 3))),
-    HostileValue::quick("deep sections", || quoted(&("a > ".repeat(MB / 4) + "a"))),
+    HostileValue::new("deep sections", || quoted(&("a > ".repeat(MB / 4) + "a"))),
     HostileValue::new("combining marks", || quoted(&("a".to_owned() + &"\u{301}".repeat(MB / 2)))),
     HostileValue::new("growing when folded", || quoted(&"\u{130}\u{fdfa}\u{df}".repeat(MB / 7))),
     HostileValue::new("joined emoji", || quoted(&"\u{1f469}\u{200d}".repeat(MB / 7))),
