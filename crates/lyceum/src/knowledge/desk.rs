@@ -215,7 +215,7 @@ impl Visit {
     }
 }
 
-/// Who is calling, for fair scheduling. Without keys all callers are one.
+/// Names the caller for fair scheduling: its key, else its address.
 pub(crate) fn caller(call: &Call) -> CallerId {
     CallerId::new(&call.caller_id().to_string())
 }
