@@ -101,7 +101,8 @@ impl App {
         }
         background.run(ring.follow(kb.clone()));
         background.run(monitoring::upkeep(metrics));
-        background.run(rest::check_integrity(kb.clone(), integrity));
+        background.run(rest::check_integrity(kb.clone(), integrity, rest::CheckTimes::default()));
+        background.run(rest::watch_store(kb.clone()));
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }
