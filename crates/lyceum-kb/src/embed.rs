@@ -17,6 +17,11 @@ pub trait Embedder: Send + Sync + 'static {
     /// The most texts worth sending in one call.
     fn batch_size(&self) -> usize;
 
+    /// Tells how long the stored vectors are; from then on an answer of another length is an error.
+    ///
+    /// Models whose vectors always have the same length need not listen.
+    fn expect_length(&self, _length: usize) {}
+
     /// One vector for each text, in order, all of the same length.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 }

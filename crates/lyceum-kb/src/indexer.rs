@@ -7,7 +7,7 @@ mod batch;
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime;
@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, interval_at, timeout};
 use crate::background;
 use crate::embed::Embedder;
 use crate::kb::Kb;
-use crate::store::{Job, Lease, VectorSet};
+use crate::store::{DeadLetters, Job, Lease, VectorSet};
 use crate::{Error, Result};
 
 /// How often the outbox is looked at without being told, for writes of other processes and retries that fall due.
@@ -32,6 +32,15 @@ const RENEW: Duration = Duration::from_secs(1);
 const WORKER: &str = "indexer";
 /// Documents taken at a time.
 const CLAIM: usize = 32;
+
+/// How long stopping waits: for leases to be given back, and for what is being worked on.
+const GIVING_BACK: Duration = Duration::from_secs(1);
+const ENDING: Duration = Duration::from_secs(2);
+
+/// The leases of what is being worked on, to be given back when the work is stopped: a lease that just ends counts as an
+/// attempt that ended its worker.
+#[derive(Debug, Default)]
+struct HeldLeases(Mutex<Vec<Lease>>);
 
 /// A running indexer. Dropping it stops it, and waits for what it is doing just then.
 #[derive(Debug)]
@@ -54,6 +63,20 @@ impl Indexer {
         let thread = start(kb, sweep, stopped)
             .map_err(|error| Error::unavailable(format!("cannot start the indexer: {error}")))?;
         Ok(Indexer { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl HeldLeases {
+    fn put(&self, leases: Vec<Lease>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = leases;
+    }
+
+    async fn release(&self, kb: &Kb) {
+        let leases = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if !leases.is_empty() {
+            // If it cannot be done, the leases end by themselves.
+            let _ = timeout(GIVING_BACK, kb.store.release(leases)).await;
+        }
     }
 }
 
@@ -83,17 +106,21 @@ fn start(kb: Kb, sweep: Duration, stopped: oneshot::Receiver<()>) -> io::Result<
             Err(error) => return drop(begin.send(Err(error))),
         };
         let _ = begin.send(Ok(()));
+        let held = HeldLeases::default();
         runtime.block_on(async {
             tokio::select! {
-                () = run(kb, sweep) => {}
+                () = run(&kb, &held, sweep) => {}
                 _ = stopped => {}
             }
+            held.release(&kb).await;
         });
+        // A document that takes long to cut up does not hold up whoever stops the indexer.
+        runtime.shutdown_timeout(ENDING);
     })?;
     begun.recv().map_err(io::Error::other)?.map(|()| thread)
 }
 
-async fn run(kb: Kb, period: Duration) {
+async fn run(kb: &Kb, held: &HeldLeases, period: Duration) {
     // Sets that have been looked through since we started.
     let mut swept = HashSet::new();
     let mut sweep = interval_at(Instant::now() + period, period);
@@ -104,7 +131,9 @@ async fn run(kb: Kb, period: Duration) {
             _ = sweep.tick() => true,
             _ = timeout(POLL, kb.wake.notified()) => false,
         };
-        if let Err(error) = round(&kb, &mut swept, due).await {
+        if let Err(error) = round(kb, held, &mut swept, due).await {
+            // What failed is the store, and not the documents at hand.
+            held.release(kb).await;
             // A store that is down fails every half second; once a minute is enough to know.
             if last_failure.is_none_or(|at| at.elapsed() > Duration::from_secs(60)) {
                 tracing::warn!(%error, "the indexer cannot work; it keeps trying");
@@ -115,18 +144,22 @@ async fn run(kb: Kb, period: Duration) {
 }
 
 /// Indexes until nothing is left, then lets searches see it.
-async fn round(kb: &Kb, swept: &mut HashSet<i64>, sweep: bool) -> Result<()> {
+async fn round(kb: &Kb, held: &HeldLeases, swept: &mut HashSet<i64>, sweep: bool) -> Result<()> {
     for embedder in kb.embedders.iter() {
-        let Some(set) = set_to_fill(kb, embedder).await? else { continue };
+        let Some(mut set) = set_to_fill(kb, embedder).await? else { continue };
         if sweep {
-            kb.store.retry_dead(set.id).await?;
+            kb.store.retry_dead(set.id, DeadLetters::Refused).await?;
         }
         if sweep || !swept.contains(&set.id) {
             kb.store.enqueue_missing(set.id).await?;
             swept.insert(set.id);
         }
-        while fill(kb, embedder, &set).await? {
+        while fill(kb, held, embedder, &set).await? {
             kb.index.refresh(&*kb.store).await?;
+            if set.dimensions.is_none() {
+                set = kb.store.vector_set(embedder.fingerprint()).await?;
+                set.dimensions.into_iter().for_each(|length| embedder.expect_length(length));
+            }
         }
         if !set.active && kb.store.is_complete(set.id).await? {
             kb.store.activate_set(set.id).await?;
@@ -141,23 +174,34 @@ async fn set_to_fill(kb: &Kb, embedder: &Arc<dyn Embedder>) -> Result<Option<Vec
     let active = kb.store.active_set().await?;
     let active = active.filter(|set| set.fingerprint == *embedder.fingerprint());
     let configured = Arc::ptr_eq(embedder, &kb.embedders[0]);
-    match active {
-        None if configured => kb.store.vector_set(embedder.fingerprint()).await.map(Some),
-        active => Ok(active),
-    }
+    let set = match active {
+        None if configured => Some(kb.store.vector_set(embedder.fingerprint()).await?),
+        active => active,
+    };
+    // Another process may have stored the first vectors.
+    let length = set.as_ref().and_then(|set| set.dimensions);
+    length.into_iter().for_each(|length| embedder.expect_length(length));
+    Ok(set)
 }
 
 /// Takes one lot of documents and embeds it; false when there was none.
-async fn fill(kb: &Kb, embedder: &Arc<dyn Embedder>, set: &VectorSet) -> Result<bool> {
+async fn fill(
+    kb: &Kb,
+    held: &HeldLeases,
+    embedder: &Arc<dyn Embedder>,
+    set: &VectorSet,
+) -> Result<bool> {
     let jobs = kb.store.claim(set.id, WORKER, CLAIM, LEASE).await?;
     if jobs.is_empty() {
         return Ok(false);
     }
     let leases: Vec<Lease> = jobs.iter().map(Job::leased).collect();
+    held.put(leases.clone());
     tokio::select! {
-        indexed = batch::index(kb, &**embedder, jobs) => indexed?,
+        indexed = batch::index(kb, &**embedder, set.dimensions, jobs) => indexed?,
         () = keep(kb, leases) => {}
     }
+    held.put(Vec::new());
     Ok(true)
 }
 

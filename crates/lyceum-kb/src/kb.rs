@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::document::{Document, Meta, Revision};
 use crate::embed::Embedder;
 use crate::fair::FairGate;
-use crate::store::{ListPage, Skips, Store};
+use crate::store::{DeadLetters, ListPage, Skips, Store};
 use crate::write::{Status, Write, Written};
 use crate::{CallerId, DocPath, Error, Result};
 
@@ -64,7 +64,10 @@ impl Kb {
         others: Vec<Arc<dyn Embedder>>,
     ) -> Result<Kb> {
         // With the set in place, every write from now on is queued for it.
-        store.vector_set(configured.fingerprint()).await?;
+        let set = store.vector_set(configured.fingerprint()).await?;
+        if let Some(length) = set.dimensions {
+            configured.expect_length(length);
+        }
         Ok(Kb {
             store,
             embedders: std::iter::once(configured).chain(others).collect(),
@@ -162,8 +165,8 @@ impl Kb {
     /// Queues every document that lacks vectors of the configured model; says how many.
     pub async fn reindex_missing(&self) -> Result<usize> {
         let set = self.store.vector_set(self.embedders[0].fingerprint()).await?;
-        let queued =
-            self.store.enqueue_missing(set.id).await? + self.store.retry_dead(set.id).await?;
+        let revived = self.store.retry_dead(set.id, DeadLetters::All).await?;
+        let queued = self.store.enqueue_missing(set.id).await? + revived;
         self.wake.notify_one();
         Ok(queued)
     }

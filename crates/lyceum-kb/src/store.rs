@@ -99,20 +99,25 @@ pub trait Store: Send + Sync + 'static {
     /// Whether `set` can take over: nothing waits for it, and of twenty documents at most one was given up.
     async fn is_complete(&self, set: i64) -> Result<bool>;
 
-    /// Makes `set` the active one and drops all others, in one transaction. Documents' status follows.
+    /// Makes `set` the active one and drops all others. Documents' status follows, a few at a time; what an interrupted
+    /// change leaves is put right by [`Store::enqueue_missing`].
     async fn activate_set(&self, set: i64) -> Result<()>;
 
     /// Puts every document that lacks current vectors in `set` on the outbox; says how many were added. Dead letters
     /// are on it already.
     async fn enqueue_missing(&self, set: i64) -> Result<usize>;
 
-    /// Gives the dead letters of `set` another chance; says how many.
-    async fn retry_dead(&self, set: i64) -> Result<usize>;
+    /// Gives dead letters of `set` another chance; says how many.
+    async fn retry_dead(&self, set: i64, which: DeadLetters) -> Result<usize>;
 
     /// Brings documents in line with the skip rules in force, which may have changed since they were written.
     async fn apply_skip_rules(&self) -> Result<Skips>;
 
-    /// Leases up to `limit` documents whose vectors are out of date in `set`, oldest first.
+    /// Leases up to `limit` documents whose vectors are out of date in `set`, oldest first, and fewer when their texts are
+    /// long.
+    ///
+    /// The attempt is counted before it is made. A document whose last lease ended without a word may have ended its
+    /// worker, so it is leased alone, and after the third time it is a dead letter.
     async fn claim(
         &self,
         set: i64,
@@ -124,7 +129,12 @@ pub trait Store: Send + Sync + 'static {
     /// Lengthens the leases of jobs that are still being worked on.
     async fn renew(&self, leases: Vec<Lease>, lease: Duration) -> Result<()>;
 
+    /// Gives jobs back that were not begun or not finished for no fault of theirs; the attempt does not count.
+    async fn release(&self, leases: Vec<Lease>) -> Result<()>;
+
     /// Stores the vectors of a job, unless the text has changed since (then the newer job stands): a revision fence.
+    ///
+    /// The first vectors of a set decide how long all others are; vectors of another length are an invalid argument.
     async fn finish(&self, job: &Job, chunks: Vec<ChunkVector>) -> Result<bool>;
 
     /// Gives a job back: to be tried again after `retry_in`, or, without it, as a dead letter with its reason.
@@ -153,7 +163,8 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the store answers, accepts writes, and is whole.
     async fn health(&self) -> StoreHealth;
 
-    /// Reads everything and checks it; the problems found, none when whole.
+    /// Reads everything and checks it; the problems found, none when whole. An error says that it could not be checked,
+    /// which is no damage.
     async fn check_integrity(&self) -> Result<Vec<String>>;
 }
 
@@ -206,6 +217,16 @@ pub struct VectorSet {
     pub id: i64,
     pub fingerprint: Fingerprint,
     pub active: bool,
+    /// The length of its vectors; `None` before the first.
+    pub dimensions: Option<usize>,
+}
+
+/// Which dead letters are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetters {
+    All,
+    /// Those that the model refused or could not take, and not those whose worker never came back.
+    Refused,
 }
 
 /// A document to embed.
@@ -225,6 +246,15 @@ pub struct Lease {
     pub set: i64,
     pub key: i64,
     pub token: String,
+}
+
+/// What proves that a job is still to be done, without the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobHold {
+    pub(crate) set: i64,
+    pub(crate) key: i64,
+    pub(crate) text_revision: i64,
+    pub(crate) token: String,
 }
 
 /// One piece of a document with its vector.
@@ -290,9 +320,15 @@ pub struct ApiKey {
 pub struct StoreHealth {
     pub kind: &'static str,
     pub documents: usize,
-    /// Why writes are refused, if they are.
-    pub read_only: Option<String>,
+    /// Why documents cannot be read, if they cannot.
+    pub unreadable: Option<String>,
+    /// Why documents cannot be written, if they cannot.
+    pub unwritable: Option<String>,
+    /// What will go wrong if nothing is done.
+    pub warning: Option<String>,
+    /// The last failure to write, over or not.
     pub last_error: Option<String>,
+    /// How long a read took.
     pub latency: Duration,
 }
 
@@ -300,6 +336,17 @@ impl Job {
     /// What keeps the job ours.
     pub fn leased(&self) -> Lease {
         Lease { set: self.set, key: self.document.meta.key, token: self.lease.clone() }
+    }
+
+    /// The job, to be given back without its text having been copied.
+    pub(crate) fn clone_without_text(&self) -> Job {
+        let document = Document { meta: self.document.meta.clone(), body: String::new() };
+        Job { document, set: self.set, attempts: self.attempts, lease: self.lease.clone() }
+    }
+
+    pub(crate) fn hold(&self) -> JobHold {
+        let Lease { set, key, token } = self.leased();
+        JobHold { set, key, text_revision: self.document.meta.text_revision, token }
     }
 }
 

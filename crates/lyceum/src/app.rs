@@ -16,7 +16,7 @@ use tokio::time::{Duration, Instant, interval};
 
 use crate::background::Background;
 use crate::behind::{self, Origin, Profile, Standing};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Maintenance};
 use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
 use crate::knox::{self, Surface};
 use crate::observed::Observed;
@@ -103,7 +103,10 @@ impl App {
         }
         background.run(ring.follow(kb.clone()));
         background.run(monitoring::upkeep(metrics));
-        background.run(rest::check_integrity(kb.clone(), integrity, config.maintenance.clone()));
+        let Maintenance { first_integrity_check, integrity_checks, .. } = config.maintenance;
+        let checks = rest::CheckTimes::new(first_integrity_check, integrity_checks);
+        background.run(rest::check_integrity(kb.clone(), integrity, checks));
+        background.run(rest::watch_store(kb.clone()));
         for token in doors.iter().filter_map(|door| door.token.clone()) {
             background.run(token.follow());
         }

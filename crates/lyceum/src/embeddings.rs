@@ -7,7 +7,7 @@
 mod answer;
 mod retry;
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -44,8 +44,9 @@ pub(crate) struct OpenAiModel {
     fingerprint: Fingerprint,
     dialer: SafeDialer,
     patience: Patience,
-    /// The length of vectors: what was asked for, or what came first.
-    length: OnceLock<usize>,
+    /// The length of vectors: what was asked for, or that of the vectors that are stored; 0 while neither is known. What
+    /// an answer has teaches nothing: it may be the wrong one.
+    length: AtomicUsize,
 }
 
 /// What the service is asked.
@@ -62,10 +63,7 @@ impl OpenAiModel {
     /// When the address is none.
     pub(crate) fn new(service: &OpenAi) -> anyhow::Result<OpenAiModel> {
         let OpenAi { url, model, dimensions, key } = service;
-        let length = OnceLock::new();
-        if let Some(dimensions) = dimensions {
-            length.get_or_init(|| usize::try_from(*dimensions).unwrap_or(usize::MAX));
-        }
+        let length = dimensions.map_or(0, |given| usize::try_from(given).unwrap_or(usize::MAX));
         let named = dimensions.map_or("default".to_owned(), |dimensions| dimensions.to_string());
         Ok(OpenAiModel {
             url: format!("{}/embeddings", url.trim_end_matches('/')).parse()?,
@@ -75,7 +73,7 @@ impl OpenAiModel {
             fingerprint: Fingerprint(format!("openai:{model}:{named}")),
             dialer: SafeDialer::new(Policy::Anywhere).max_body(MAX_ANSWER).total(TOTAL),
             patience: Patience::default(),
-            length,
+            length: AtomicUsize::new(length),
         })
     }
 
@@ -93,7 +91,7 @@ impl OpenAiModel {
         let started = Instant::now();
         for attempt in 1.. {
             let verdict = match self.send(body.clone()).await? {
-                Ok(response) => answer::judge(&response, texts.len(), &self.length),
+                Ok(response) => answer::judge(&response, texts.len(), self.length()),
                 Err(error) => {
                     let message = format!("{:#}", anyhow::Error::from(error));
                     Verdict::Busy { message, retry_after: None }
@@ -112,6 +110,10 @@ impl OpenAiModel {
             }
         }
         Err(later("the service was asked too often"))
+    }
+
+    fn length(&self) -> Option<usize> {
+        Some(self.length.load(Ordering::Relaxed)).filter(|length| *length > 0)
     }
 
     /// One request; the outer error is ours, the inner one the network's.
@@ -148,6 +150,12 @@ impl Embedder for OpenAiModel {
 
     fn batch_size(&self) -> usize {
         MAX_TEXTS
+    }
+
+    fn expect_length(&self, length: usize) {
+        if self.dimensions.is_none() {
+            self.length.store(length, Ordering::Relaxed);
+        }
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {

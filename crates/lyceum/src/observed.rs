@@ -44,6 +44,10 @@ impl Embedder for Observed {
         self.model.batch_size()
     }
 
+    fn expect_length(&self, length: usize) {
+        self.model.expect_length(length);
+    }
+
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let started = Instant::now();
         let embedded = self.model.embed(texts).await;

@@ -23,10 +23,12 @@ mod prepare;
 mod purge;
 mod readers;
 mod rebuild;
+mod restore;
 mod row;
 mod schema;
 mod search;
 mod skip;
+mod space;
 mod sync;
 mod vectors;
 mod write;
@@ -35,8 +37,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use backup::{Progress, check_file, restore};
+pub use backup::{Progress, check_file};
 pub use rebuild::rebuild_words;
+pub use restore::{Restored, restore};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,14 +51,16 @@ use tokio::time::Instant;
 
 use self::backup::Partial;
 use self::connection::InUse;
+use self::fault::Fault;
 use self::mark::{Mark, Remembered};
 use self::memo::Version;
 use self::readers::Readers;
 use self::search::Memory;
-use self::writer::Writer;
+use self::space::SpaceWatch;
+use self::writer::{Batch, Writer};
 use super::{
-    ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, Filter, Job, Lease, LexicalHit, ListPage,
-    Skips, Store, StoreHealth, SyncReport, VectorChange, VectorSet,
+    ApiKey, AuditEntry, AuditLine, Backlog, ChunkVector, DeadLetters, Filter, Job, Lease,
+    LexicalHit, ListPage, Skips, Store, StoreHealth, SyncReport, VectorChange, VectorSet,
 };
 use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
@@ -63,6 +68,9 @@ use crate::kb::Changed;
 use crate::query::Query;
 use crate::write::{Actor, Policy, Write, Written};
 use crate::{CallerId, DocPath, Error, Keys, Result};
+
+/// How long a probe is waited for; a writer that takes longer is blocked.
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A knowledge base in one file. Cheap to clone; all clones are the same one, each reading for one caller.
 #[derive(Debug, Clone)]
@@ -73,7 +81,7 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     memory: Arc<Memory>,
     mark: Arc<Mark>,
-    _in_use: Arc<InUse>,
+    space: Arc<SpaceWatch>,
 }
 
 /// How much the writing thread has done.
@@ -96,10 +104,10 @@ impl SqliteStore {
         Ok(SqliteStore {
             path: path.into(),
             readers: Readers::open(path)?,
-            writer: Arc::new(Writer::start(connection, for_log, policy)?),
+            writer: Arc::new(Writer::start(connection, for_log, policy, in_use)?),
             memory: Arc::default(),
             mark: Arc::new(mark),
-            _in_use: Arc::new(in_use),
+            space: Arc::new(SpaceWatch::of(path)),
         })
     }
 
@@ -131,6 +139,14 @@ impl SqliteStore {
     pub fn writer_counts(&self) -> WriterCounts {
         let (commits, jobs) = self.writer.condition().counts();
         WriterCounts { commits, jobs }
+    }
+
+    /// After a failed write, finds out whether the next one would work; a success is all there is to tell.
+    async fn probe(&self) {
+        if self.writer.condition().is_probe_due() && self.space.has_room() {
+            let written = self.writer.run(0, |batch| write_and_remove(batch));
+            let _ = tokio::time::timeout(PROBE_PATIENCE, written).await;
+        }
     }
 
     /// Deletes the vectors of dropped sets, a few at a time.
@@ -275,6 +291,11 @@ impl Store for SqliteStore {
 
     async fn activate_set(&self, set: i64) -> Result<()> {
         self.writer.run(0, move |batch| sync::activate(batch, set)).await?;
+        while self.writer.run(0, move |batch| sync::clear_outbox(batch, set)).await? {}
+        let mut next = Some(0);
+        while let Some(after) = next {
+            next = self.writer.run(0, move |batch| sync::align(batch, set, after)).await?;
+        }
         self.sweep().await
     }
 
@@ -284,14 +305,22 @@ impl Store for SqliteStore {
         while let Some(after) = next {
             let step =
                 self.writer.run(0, move |batch| sync::enqueue_missing(batch, set, after)).await?;
-            added += step.added;
+            added += step.changed;
             next = step.next;
         }
         Ok(added)
     }
 
-    async fn retry_dead(&self, set: i64) -> Result<usize> {
-        self.writer.run(0, move |batch| sync::retry_dead(batch, set)).await
+    async fn retry_dead(&self, set: i64, which: DeadLetters) -> Result<usize> {
+        let mut revived = 0;
+        let mut next = Some(0);
+        while let Some(after) = next {
+            let revive = move |batch: &mut Batch<'_>| sync::retry_dead(batch, set, which, after);
+            let step = self.writer.run(0, revive).await?;
+            revived += step.changed;
+            next = step.next;
+        }
+        Ok(revived)
     }
 
     async fn apply_skip_rules(&self) -> Result<Skips> {
@@ -339,15 +368,18 @@ impl Store for SqliteStore {
         self.writer.run(0, move |batch| outbox::renew(batch, &leases, lease)).await
     }
 
+    async fn release(&self, leases: Vec<Lease>) -> Result<()> {
+        self.writer.run(0, move |batch| outbox::release(batch, &leases)).await
+    }
+
     async fn finish(&self, job: &Job, chunks: Vec<ChunkVector>) -> Result<bool> {
-        let (n, bytes) = (chunks.len(), vectors::encode(&chunks));
-        let job = job.clone();
-        self.writer.run(bytes.len(), move |batch| vectors::finish(batch, &job, &bytes, n)).await
+        let (hold, made) = (job.hold(), vectors::Encoded::of(&chunks)?);
+        self.writer.run(made.bytes.len(), move |batch| vectors::finish(batch, &hold, &made)).await
     }
 
     async fn fail(&self, job: &Job, reason: &str, retry_in: Option<Duration>) -> Result<()> {
-        let (job, reason) = (job.clone(), reason.to_owned());
-        self.writer.run(0, move |batch| outbox::fail(batch, &job, &reason, retry_in)).await
+        let (hold, reason) = (job.hold(), reason.to_owned());
+        self.writer.run(0, move |batch| outbox::fail(batch, &hold, &reason, retry_in)).await
     }
 
     async fn vectors_after(&self, set: i64, after: i64, limit: usize) -> Result<Vec<VectorChange>> {
@@ -393,24 +425,36 @@ impl Store for SqliteStore {
     async fn health(&self) -> StoreHealth {
         let start = Instant::now();
         let counted = self.readers.run_priority(integrity::count_documents).await;
+        let latency = start.elapsed();
+        self.probe().await;
         let condition = self.writer.condition();
         StoreHealth {
             kind: "sqlite",
             documents: *counted.as_ref().unwrap_or(&0),
-            read_only: condition.read_only(),
-            last_error: counted
-                .err()
-                .map(|error| error.message().to_owned())
-                .or_else(|| condition.last_error()),
-            latency: start.elapsed(),
+            unreadable: counted.err().map(|error| error.message().to_owned()),
+            unwritable: condition.unwritable(),
+            warning: self.space.look(),
+            last_error: condition.last_error(),
+            latency,
         }
     }
 
     async fn check_integrity(&self) -> Result<Vec<String>> {
-        let mut problems = integrity::check(&self.readers.on_behalf_of(CallerId::INTERNAL)).await?;
+        let mut problems = integrity::check(&self.path).await?;
         problems.extend(self.mark.lost());
         Ok(problems)
     }
+}
+
+/// Stores some pages' worth in the table of answers and takes it out again, so that the disk is asked for space.
+fn write_and_remove(batch: &Batch<'_>) -> std::result::Result<(), Fault> {
+    const PUT: &str = "INSERT OR REPLACE INTO idempotency \
+                       (principal, tool, key, digest, path, status, revision, at) \
+                       VALUES ('', '', '', zeroblob(65536), '', '', 0, 0)";
+    const TAKE: &str = "DELETE FROM idempotency WHERE principal = '' AND tool = '' AND key = ''";
+    batch.connection.prepare_cached(PUT)?.execute([])?;
+    batch.connection.prepare_cached(TAKE)?.execute([])?;
+    Ok(())
 }
 
 /// The clock of everything that is stored.

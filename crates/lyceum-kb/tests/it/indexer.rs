@@ -25,6 +25,8 @@ struct Counting {
     poison: &'static str,
     /// Calls that fail for now.
     failing: AtomicUsize,
+    /// Calls that are answered with vectors of another length for now.
+    odd: AtomicUsize,
 }
 
 /// A knowledge base in a directory of its own.
@@ -42,6 +44,7 @@ impl Counting {
             texts: Mutex::default(),
             poison: "POISON",
             failing: AtomicUsize::new(0),
+            odd: AtomicUsize::new(0),
         })
     }
 
@@ -72,6 +75,11 @@ impl Embedder for Counting {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if failing.is_ok() {
             return Err(EmbedError::Later { message: "the service is down".to_owned() });
+        }
+        let odd =
+            self.odd.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if odd.is_ok() {
+            return Ok(texts.iter().map(|_| vec![1.0; DIMENSIONS + 1]).collect());
         }
         if texts.iter().any(|text| text.contains(self.poison)) {
             return Err(EmbedError::Never { message: "the text is too long".to_owned() });
@@ -466,4 +474,56 @@ async fn indexing_gives_way_and_ends_with_its_owner() {
     assert!(niceness.iter().all(|nice| nice == "10"), "{niceness:?}");
     drop(indexer);
     assert_eq!(niceness_of_indexing(), [""; 0]);
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_are_asked_for_again() {
+    let bench = Bench::new(Policy::default()).await;
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
+    bench.upload("a.md", "alpha text").await;
+    bench.settled().await;
+    drop(indexer);
+    // After a restart the first answer is wrong.
+    bench.model.odd.store(1, Ordering::Relaxed);
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
+    bench.upload("b.md", "beta text").await;
+    bench.settled().await;
+    assert_eq!(bench.status("b.md").await, VectorStatus::Ready);
+    let set = bench.kb.store().active_set().await.unwrap().unwrap();
+    assert_eq!(set.dimensions, Some(DIMENSIONS));
+    let vectors = bench.kb.store().vectors_after(set.id, 0, 10).await.unwrap();
+    let lengths = vectors.iter().flat_map(|change| &change.chunks);
+    assert!(lengths.clone().count() == 2, "{vectors:?}");
+    assert!(lengths.into_iter().all(|chunk| chunk.vector.values.len() == DIMENSIONS));
+}
+
+/// What versions stored that took the first answer after each start for the rule.
+#[tokio::test]
+async fn vectors_of_another_length_that_are_stored_are_made_again() {
+    let bench = Bench::new(Policy::default()).await;
+    let indexer = Indexer::start(bench.kb.clone()).unwrap();
+    for path in ["a.md", "b.md"] {
+        bench.upload(path, "some text").await;
+        bench.settled().await;
+    }
+    bench.model.odd.store(1, Ordering::Relaxed);
+    drop(indexer);
+    let file = rusqlite::Connection::open(bench.directory.path().join("kb.sqlite")).unwrap();
+    file.execute_batch(
+        "UPDATE vector_set SET dimensions = NULL; DELETE FROM vector WHERE document = 2",
+    )
+    .unwrap();
+    // A vector of one component more than the others, all zero.
+    let odd =
+        [vec![0; 16], vec![DIMENSIONS as u8 + 5, 0, 0, 0, 0, 0, 0, 0], vec![0; DIMENSIONS + 5]];
+    file.execute(
+        "INSERT INTO vector (set_id, document, text_revision, n, seal, chunks) VALUES (1, 2, 1, 1, 0, ?1)",
+        [odd.concat()],
+    )
+    .unwrap();
+    let store = open(&bench.directory, Policy::default());
+    let kb = Kb::open(store, bench.model.clone(), Vec::new()).await.unwrap();
+    let set = kb.store().active_set().await.unwrap().unwrap();
+    assert_eq!(set.dimensions, Some(DIMENSIONS));
+    assert_eq!(kb.reindex_missing().await.unwrap(), 1);
 }

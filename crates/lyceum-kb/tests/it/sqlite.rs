@@ -1,5 +1,7 @@
 //! The SQLite store.
 
+// A sound store raises no alarm.
+mod alarms;
 // Copies of the file, and putting them back.
 mod backup;
 // Damage is seen, never served.

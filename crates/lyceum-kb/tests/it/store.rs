@@ -57,6 +57,9 @@ macro_rules! suite {
                 text_in_a_filter_is_never_sql
                 matching_gives_the_keys;
             vectors:
+                the_first_vectors_decide_how_long_all_are
+                what_ends_its_worker_is_leased_alone_and_then_given_up
+                what_is_given_back_in_time_is_as_if_it_had_not_been_leased
                 the_first_set_is_active
                 a_changed_text_is_claimed_once
                 c01_one_job_per_change

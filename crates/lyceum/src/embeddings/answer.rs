@@ -3,8 +3,6 @@
 //! The question that decides is whether the texts are to blame. If they are, the indexer tries each
 //! document alone and gives up on the bad one; if not, it comes back to all of them later.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
@@ -41,11 +39,7 @@ struct Item {
     embedding: Vec<Option<f32>>,
 }
 
-pub(super) fn judge(
-    response: &Response<Bytes>,
-    n_texts: usize,
-    length: &OnceLock<usize>,
-) -> Verdict {
+pub(super) fn judge(response: &Response<Bytes>, n_texts: usize, length: Option<usize>) -> Verdict {
     let status = response.status();
     if status.is_success() {
         return vectors(response.body(), n_texts, length);
@@ -68,7 +62,7 @@ pub(super) fn judge(
     }
 }
 
-fn vectors(body: &[u8], n_texts: usize, length: &OnceLock<usize>) -> Verdict {
+fn vectors(body: &[u8], n_texts: usize, length: Option<usize>) -> Verdict {
     let answer: Answer = match serde_json::from_slice(body) {
         Ok(answer) => answer,
         Err(error) => return Verdict::Later(format!("its answer makes no sense: {error}")),
@@ -81,7 +75,7 @@ fn vectors(body: &[u8], n_texts: usize, length: &OnceLock<usize>) -> Verdict {
     if first == 0 {
         return about_texts(n_texts, "it gave an empty vector".to_owned());
     }
-    let expected = *length.get_or_init(|| first);
+    let expected = length.unwrap_or(first);
     if items.iter().all(|vector| vector.len() != expected) {
         return Verdict::Later(format!(
             "its vectors have {first} dimensions instead of {expected}; look at dimensions and model \
@@ -154,7 +148,7 @@ mod tests {
     fn check(status: u16, body: &str, n_texts: usize, expected: Kind) {
         let mut response = Response::new(Bytes::from(body.to_owned()));
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
-        let found = match judge(&response, n_texts, &OnceLock::from(2)) {
+        let found = match judge(&response, n_texts, Some(2)) {
             Verdict::Vectors(vectors) => Kind::Vectors(vectors),
             Verdict::Busy { .. } => Kind::Busy,
             Verdict::Later(_) => Kind::Later,

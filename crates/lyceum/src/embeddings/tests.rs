@@ -193,19 +193,33 @@ async fn texts_the_service_refuses_are_not_sent_again() {
     assert!(model.embed(&texts(&["a"])).await.is_ok());
 }
 
+/// Gives vectors of as many dimensions as it was asked before, and one.
+async fn growing() -> Service {
+    Service::start(|n, _| (200, None, json!({"data": [{"embedding": vec![1; n]}]}).to_string()))
+        .await
+}
+
 #[tokio::test]
-async fn vectors_of_another_length_are_refused() {
-    let service = Service::start(|n, _| {
-        let vector = vec![1; n + 1];
-        (200, None, json!({"data": [{"embedding": vector}]}).to_string())
-    })
-    .await;
+async fn vectors_of_another_length_than_the_stored_ones_are_refused() {
+    let service = growing().await;
     let model = service.model(None, None);
-    assert_eq!(model.embed(&texts(&["a"])).await.unwrap()[0].len(), 2);
+    for n in 1..3 {
+        let embedded = model.embed(&texts(&["a"])).await.unwrap();
+        assert_eq!(embedded[0].len(), n, "no answer makes a rule for the next");
+    }
+    model.expect_length(4);
     let error = model.embed(&texts(&["a"])).await.unwrap_err();
     assert!(matches!(&error, EmbedError::Later { message } if message.contains("3 dimensions")));
-    let error = service.model(Some(2), None).embed(&texts(&["a"])).await.unwrap_err();
-    assert!(matches!(error, EmbedError::Later { .. }), "{error:?}");
+    assert_eq!(model.embed(&texts(&["a"])).await.unwrap()[0].len(), 4);
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_than_asked_for_are_refused() {
+    let model = growing().await.model(Some(2), None);
+    model.expect_length(1);
+    let error = model.embed(&texts(&["a"])).await.unwrap_err();
+    assert!(matches!(&error, EmbedError::Later { message } if message.contains("1 dimensions")));
+    assert_eq!(model.embed(&texts(&["a"])).await.unwrap()[0].len(), 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
 use lyceum_gateway::{Health as Upstanding, Status};
@@ -10,21 +9,21 @@ use lyceum_kb::Kb;
 use lyceum_kb::store::Backlog;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Duration, interval, timeout};
 
+use super::integrity::IntegrityAnswer;
 use super::maintenance::Nothing;
 use super::problem::Problem;
 use super::route::Reply;
 use super::visit::{Desk, Visit};
-use crate::config::Maintenance;
 use crate::monitoring;
 
 /// How long a dependency may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often the store is looked at when no caller asks for it.
+const WATCH: Duration = Duration::from_secs(30);
 /// Vectors that are later than this are late.
 const LATE: Duration = Duration::from_secs(60);
-/// The most problems that are told.
-const MAX_PROBLEMS: usize = 20;
 
 /// How something is; the worst of its parts, for the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -106,6 +105,9 @@ struct Dependency {
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
+    /// What will go wrong if nothing is done, such as a disk that is nearly full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<usize>,
     /// Documents that wait for vectors.
@@ -119,42 +121,16 @@ struct Dependency {
     lag_seconds: Option<f64>,
 }
 
-/// Whether stored data is whole.
-#[derive(Debug, Serialize, JsonSchema)]
-struct IntegrityAnswer {
-    status: State,
-    /// Whether everything was read and checked since the start.
-    checked: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    problems: Vec<String>,
-}
-
-/// What the last full check found.
-#[derive(Debug, Default)]
-pub(crate) struct Integrity {
-    problems: Mutex<Option<Vec<String>>>,
-}
-
-/// Checks the store for ever, now and then.
-pub(crate) async fn check_integrity(kb: Kb, integrity: Arc<Integrity>, when: Maintenance) {
-    sleep(when.first_integrity_check).await;
-    let mut ticks = interval(when.integrity_checks);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// Looks after the store for ever, so that the log has a warning when nobody asks.
+pub(crate) async fn watch_store(kb: Kb) {
+    let mut ticks = interval(WATCH);
     loop {
         ticks.tick().await;
-        let mut problems = match kb.store().check_integrity().await {
-            Ok(problems) => problems,
-            Err(error) => vec![format!("could not be checked: {error}")],
-        };
-        problems.truncate(MAX_PROBLEMS);
-        for problem in &problems {
-            tracing::error!("the store is damaged: {problem}; restore a backup");
-        }
-        *integrity.problems.lock().unwrap_or_else(PoisonError::into_inner) = Some(problems);
+        kb.store().health().await;
     }
 }
 
-/// Answers 503 when documents cannot be written, so that a load balancer looks elsewhere.
+/// Answers 503 exactly when documents cannot be read or written, so that a load balancer looks elsewhere.
 pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Health), Problem> {
     let desk = &visit.desk;
     let mut dependencies = Dependencies {
@@ -162,7 +138,7 @@ pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Heal
         embedder: embedder(desk),
         index: index(desk).await,
     };
-    let mut integrity = integrity(desk);
+    let integrity = desk.integrity.answer(visit.trusted);
     let Dependencies { store, embedder, index } = &mut dependencies;
     // Search goes on by words when vectors are not to be had, so that is no failure of the whole.
     let vectors = embedder.status.max(index.status).min(State::Degraded);
@@ -178,7 +154,6 @@ pub(super) async fn health(visit: Visit, _: Nothing) -> Result<(StatusCode, Heal
         for dependency in [store, embedder, index] {
             *dependency = Dependency::bare(dependency.status);
         }
-        integrity.problems.clear();
     }
     let health = Health {
         status,
@@ -258,11 +233,16 @@ async fn store(desk: &Desk) -> Dependency {
         let error = Some("it did not answer in time".to_owned());
         return Dependency { last_error: error, ..Dependency::bare(State::Failing) };
     };
-    let status = if health.read_only.is_some() { State::Failing } else { State::Ok };
+    let status = match (&health.unreadable, &health.unwritable, &health.warning) {
+        (None, None, None) => State::Ok,
+        (None, None, Some(_)) => State::Degraded,
+        _ => State::Failing,
+    };
     Dependency {
         kind: Some(health.kind.to_owned()),
         latency_ms: Some(milliseconds(health.latency)),
-        last_error: health.read_only.or(health.last_error),
+        last_error: health.unreadable.or(health.unwritable).or(health.last_error),
+        warning: health.warning,
         documents: Some(health.documents),
         ..Dependency::bare(status)
     }
@@ -300,14 +280,6 @@ async fn index(desk: &Desk) -> Dependency {
     }
 }
 
-fn integrity(desk: &Desk) -> IntegrityAnswer {
-    let found = desk.integrity.problems.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let checked = found.is_some();
-    let problems = found.unwrap_or_default();
-    let status = if problems.is_empty() { State::Ok } else { State::Failing };
-    IntegrityAnswer { status, checked, problems }
-}
-
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
@@ -320,6 +292,7 @@ impl Dependency {
             kind: None,
             latency_ms: None,
             last_error: None,
+            warning: None,
             documents: None,
             waiting: None,
             dead: None,

@@ -11,8 +11,8 @@ use lyceum_server::Server;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::Instant;
 
-use super::health::Integrity;
 use super::info::Profiled;
+use super::integrity::Integrity;
 use super::problem::Problem;
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::charge::Payer;

@@ -52,8 +52,13 @@ async fn embed(
         .enumerate()
         .map(|(index, text)| {
             let text = text.as_str().unwrap();
-            *seen.lock().unwrap().entry(text.to_owned()).or_default() += 1;
-            json!({"index": index, "embedding": [text.len(), 1.0, 0.5]})
+            let mut seen = seen.lock().unwrap();
+            let times = seen.entry(text.to_owned()).or_default();
+            *times += 1;
+            // A text that asks for it is answered wrongly at first.
+            let odd = text.contains("answered wrongly") && *times <= 2;
+            let vector = if odd { vec![1.0] } else { vec![text.len() as f64, 1.0, 0.5] };
+            json!({"index": index, "embedding": vector})
         })
         .collect();
     Ok(HttpResponse::new(Full::from(json!({"data": data}).to_string())))
@@ -112,6 +117,47 @@ async fn every_changed_content_is_embedded_exactly_once() {
     let texts = texts.lock().unwrap();
     assert_eq!(texts.len(), DOCUMENTS + 1, "{texts:?}");
     assert!(texts.values().all(|times| *times == 1), "{texts:?}");
+}
+
+/// Waits until `/health` says something of the embedding model that `is_right` likes.
+async fn embedder_until(lyceum: &Lyceum, is_right: impl Fn(&Value) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let health = lyceum.call(&Request::new("GET", "/health")).await.json();
+        let embedder = &health["dependencies"]["embedder"];
+        if is_right(embedder) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{health}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_length_of_stored_vectors_outlives_a_restart() {
+    let (service, _texts) = service().await;
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--config", &config(&directory, service)];
+    let data = directory.path().join("data");
+    let upload = async |lyceum: &Lyceum, n: usize, content: &str| {
+        let arguments = json!({"path": format!("d{n}.md"), "content": content});
+        call(lyceum, "upload_document", arguments).await;
+    };
+    let lyceum = Lyceum::start(&data, &flags).await;
+    for n in 1..DOCUMENTS {
+        upload(&lyceum, n, "a plain text").await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    drop(lyceum);
+    let lyceum = Lyceum::start(&data, &flags).await;
+    upload(&lyceum, 0, "this is answered wrongly at first").await;
+    embedder_until(&lyceum, |embedder| {
+        let error = embedder["last_error"].as_str().unwrap_or_default();
+        embedder["status"] == "failing" && error.contains("1 dimensions instead of 3")
+    })
+    .await;
+    all_ready(&lyceum).await;
+    embedder_until(&lyceum, |embedder| embedder["status"] == "ok").await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Copies of the whole file: made while it is in use, and put back while it is not.
+//! Copies of the whole file, made while it is in use; `restore.rs` puts them back.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,15 +7,16 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::connection::{self, InUse, beside, cannot};
+use super::connection::{self, beside, cannot};
 use super::fault::{Fault, explain};
-use super::{integrity, length, mark, schema};
+use super::{integrity, length, schema};
 use crate::{Error, Result};
 
 /// How many pages are copied before writers get their turn: about a millisecond.
 const PAGES: i32 = 256;
 
-/// How often another process may force the copy to start over before it is made in one go.
+/// How often another process may force the copy to start over before it is made of one state, which keeps the log from
+/// being emptied meanwhile.
 const MAX_RESTARTS: usize = 3;
 
 /// How far a copy is.
@@ -41,35 +42,63 @@ pub(super) fn copy(
     let mut target = connection::open(to, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // It is made durable as a whole in the end.
     target.pragma_update(None, "synchronous", "OFF")?;
-    {
-        let backup = Backup::new(source, &mut target)?;
-        let mut restarts = 0;
-        let mut remaining = i32::MAX;
-        loop {
-            let pages = if restarts > MAX_RESTARTS { -1 } else { PAGES };
-            match backup.step(pages)? {
-                StepResult::Done => break,
-                StepResult::Busy | StepResult::Locked => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                _ => {}
-            }
-            let progress = backup.progress();
-            restarts += usize::from(progress.remaining > remaining);
-            remaining = progress.remaining;
-            let count = |pages: i32| usize::try_from(pages).unwrap_or_default();
-            report(Progress {
-                copied_pages: count(progress.pagecount - progress.remaining),
-                pages: count(progress.pagecount),
-            });
-            between();
-        }
+    if !step_through(source, &mut target, MAX_RESTARTS, report, between)? {
+        let path =
+            source.path().map(Path::new).ok_or_else(|| Error::internal("no file to copy"))?;
+        let reader = connection::open_reader(path)?;
+        reader.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")?;
+        step_through(&reader, &mut target, usize::MAX, report, between)?;
     }
     single_file(&target)
 }
 
+/// Copies piece by piece; false when others made it start over too often.
+fn step_through(
+    source: &Connection,
+    target: &mut Connection,
+    restarts: usize,
+    report: &mut Report,
+    between: &mut dyn FnMut(),
+) -> std::result::Result<bool, Fault> {
+    let backup = Backup::new(source, target)?;
+    let (mut restarts, mut remaining) = (restarts, i32::MAX);
+    loop {
+        match backup.step(PAGES)? {
+            StepResult::Done => return Ok(true),
+            StepResult::Busy | StepResult::Locked => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ => {}
+        }
+        let progress = backup.progress();
+        if progress.remaining > remaining {
+            match restarts.checked_sub(1) {
+                Some(left) => restarts = left,
+                None => return Ok(false),
+            }
+        }
+        remaining = progress.remaining;
+        let count = |pages: i32| usize::try_from(pages).unwrap_or_default();
+        report(Progress {
+            copied_pages: count(progress.pagecount - progress.remaining),
+            pages: count(progress.pagecount),
+        });
+        between();
+    }
+}
+
+/// Removes a file that may not be there.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(cannot("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Folds the log into the file, so that the file is everything.
-fn single_file(connection: &Connection) -> std::result::Result<(), Fault> {
+pub(super) fn single_file(connection: &Connection) -> std::result::Result<(), Fault> {
     let mode: String =
         connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))?;
     if mode == "delete" {
@@ -90,11 +119,8 @@ impl Partial {
     /// An empty file; one that an interrupted copy left is replaced.
     pub(super) fn create(to: &Path) -> Result<Partial> {
         let path = beside(to, ".partial");
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(cannot("replace", &path, &error));
-            }
-            _ => {}
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            remove(&beside(&path, suffix))?;
         }
         connection::create(&path)?;
         Ok(Partial { path, to: to.to_owned(), kept: false })
@@ -119,31 +145,12 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // It is only a leftover; the next copy removes it as well.
-            drop(fs::remove_file(&self.path));
+            // They are only leftovers; the next copy removes them as well.
+            for suffix in ["", "-wal", "-shm", "-journal"] {
+                drop(fs::remove_file(beside(&self.path, suffix)));
+            }
         }
     }
-}
-
-/// Puts a backup in the place of a knowledge base that nobody uses, after checking all of it.
-///
-/// The old file stays as it is until the new one takes its name.
-pub fn restore(from: &Path, to: &Path) -> Result<()> {
-    let damaged = check_file(from)?;
-    if let Some(first) = damaged.first() {
-        let message = format!("{} is damaged ({first}); choose another backup", from.display());
-        return Err(Error::invalid(message).with("problems", damaged.clone()));
-    }
-    connection::create_directory_of(to)?;
-    let _alone = InUse::alone(to)?;
-    let partial = Partial::create(to)?;
-    fs::copy(from, partial.path()).map_err(|error| cannot("copy", from, &error))?;
-    #[cfg(unix)]
-    fs::set_permissions(partial.path(), std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .map_err(|error| cannot("copy", from, &error))?;
-    forget_log(to)?;
-    mark::forget(to)?;
-    partial.keep()
 }
 
 /// What is wrong with a backup, if anything.
@@ -156,39 +163,19 @@ pub fn check_file(path: &Path) -> Result<Vec<String>> {
         return Ok(vec![cut]);
     }
     let connection = connection::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let check = || {
-        schema::check_ours(&connection)?;
-        if schema::version(&connection)? == 0 {
-            return Err(Error::invalid("it holds no knowledge base").into());
-        }
-        integrity::check_now(&connection)
-    };
-    check().map_err(|fault: Fault| {
+    check_content(&connection).map_err(|fault: Fault| {
         let error = fault.into_error();
         Error::new(error.code(), format!("{}: {}", path.display(), error.message()))
     })
 }
 
-/// Ends the log of the old file, which must not be applied to the new one.
-fn forget_log(old: &Path) -> Result<()> {
-    if old.is_file() {
-        let folded = connection::open(old, OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .and_then(|open| single_file(&open).map_err(Fault::into_error));
-        if let Err(error) = folded {
-            // A file too damaged to be opened is what backups are for.
-            tracing::warn!(error = error.message(), "the old file is replaced as it is");
-        }
+/// What is wrong with what an open backup holds, if anything.
+pub(super) fn check_content(connection: &Connection) -> std::result::Result<Vec<String>, Fault> {
+    schema::check_ours(connection)?;
+    if schema::version(connection)? == 0 {
+        return Err(Error::invalid("it holds no knowledge base").into());
     }
-    for suffix in ["-wal", "-shm"] {
-        let path = beside(old, suffix);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(cannot("remove", &path, &error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    integrity::check_now(connection)
 }
 
 /// A failure of SQLite while copying, in words.

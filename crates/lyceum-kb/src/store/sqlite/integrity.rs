@@ -1,13 +1,18 @@
 //! Reading everything and checking it: the file's structure, every seal, and that tables agree with each other.
 
-use rusqlite::{Connection, Row, params};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rusqlite::{Connection, ErrorCode, InterruptHandle, Row, ffi, params};
+use tokio::sync::oneshot;
 
 use super::documents::StoredRevision;
 use super::fault::Fault;
-use super::readers::Readers;
 use super::row::{StoredDocument, body_seal, document_columns};
-use super::vectors;
-use crate::Result;
+use super::{connection, vectors};
+use crate::{Error, Result, background};
 
 /// How many rows are read at a time, so that no reader holds the log for long.
 const PIECE: usize = 500;
@@ -67,60 +72,132 @@ const VECTORS: &str = "SELECT seq, set_id, document, text_revision, n, seal, chu
 /// A look at some rows after a key: the last key, and the problems among them.
 type Look = fn(&Connection, i64) -> std::result::Result<(Option<i64>, Vec<String>), Fault>;
 
+const LOOKS: [Look; 4] = [bodies, documents, revisions, vector_rows];
+
+/// What FTS5 says when it could not look, as opposed to what it says about what it saw.
+const NOT_LOOKED: &str = "unable to validate the inverted index";
+
+/// Tells a check that its result is no longer wanted.
+#[derive(Clone, Default)]
+struct Cancel {
+    cancelled: Arc<AtomicBool>,
+    running: Arc<Mutex<Option<InterruptHandle>>>,
+}
+
+/// Cancels the check when its caller goes away.
+struct CancelOnDrop(Cancel);
+
 pub(super) fn count_documents(connection: &Connection) -> std::result::Result<usize, Fault> {
     let sql = "SELECT count(*) FROM document WHERE deleted_at IS NULL";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// The problems found, through the readers of a store in use.
-pub(super) async fn check(readers: &Readers) -> Result<Vec<String>> {
-    let mut problems = readers.run(structure).await?;
+/// The problems of a file in use; an error when it could not be checked, which is no damage.
+///
+/// Runs in a thread of its own, which gives way to calls, and ends soon after the future is dropped.
+pub(super) async fn check(path: &Path) -> Result<Vec<String>> {
+    let cannot = |why: &str| Error::unavailable(format!("cannot check the knowledge base: {why}"));
+    let (reply, answer) = oneshot::channel();
+    let (path, cancel) = (path.to_owned(), Cancel::default());
+    let guard = CancelOnDrop(cancel.clone());
+    thread::Builder::new()
+        .name("kb-integrity".to_owned())
+        .spawn(move || {
+            background::give_way();
+            // Without a listener the check was cancelled.
+            let _ = reply.send(confirmed(&path, &cancel));
+        })
+        .map_err(|error| cannot(&error.to_string()))?;
+    let checked = answer.await;
+    drop(guard);
+    checked.unwrap_or_else(|_| Err(cannot("its thread ended early")))
+}
+
+/// What two connections in a row find. Each is new: FTS5 keeps the structure of its index per connection and checks the
+/// present file by it, so that a connection that has searched before finds damage where there is none.
+fn confirmed(path: &Path, cancel: &Cancel) -> Result<Vec<String>> {
+    let first = checked_anew(path, cancel)?;
+    if first.is_empty() {
+        return Ok(first);
+    }
+    let second = checked_anew(path, cancel)?;
+    if second.is_empty() {
+        tracing::debug!(?first, "a second look found the store whole");
+    }
+    Ok(second)
+}
+
+fn checked_anew(path: &Path, cancel: &Cancel) -> Result<Vec<String>> {
+    let connection = connection::open_reader(path)?;
+    cancel.watch(&connection);
+    let checked = examine(&connection, cancel);
+    cancel.forget();
+    checked.or_else(|fault| match what_it_means(&fault) {
+        Some(damage) => Ok(vec![damage]),
+        None => Err(fault.into_error()),
+    })
+}
+
+/// The damage behind a failure; `None` when it says nothing about the data.
+fn what_it_means(fault: &Fault) -> Option<String> {
+    let Fault::Sqlite(error) = fault else { return None };
+    let Some(inner) = error.sqlite_error() else {
+        // A value that is not what its column holds.
+        return Some(error.to_string());
+    };
+    let unreadable = [
+        ffi::SQLITE_IOERR_READ,
+        ffi::SQLITE_IOERR_SHORT_READ,
+        ffi::SQLITE_IOERR_DATA,
+        ffi::SQLITE_IOERR_CORRUPTFS,
+    ];
+    let damaged = matches!(inner.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        || unreadable.contains(&inner.extended_code);
+    damaged.then(|| error.to_string())
+}
+
+/// The problems of a file that no other process uses.
+pub(super) fn check_now(connection: &Connection) -> std::result::Result<Vec<String>, Fault> {
+    examine(connection, &Cancel::default())
+}
+
+fn examine(connection: &Connection, cancel: &Cancel) -> std::result::Result<Vec<String>, Fault> {
+    let mut problems = structure(connection, cancel)?;
     // A broken structure makes every other answer doubtful.
     if problems.is_empty() {
         for look in LOOKS {
             let mut after = Some(i64::MIN);
-            while let Some(key) = after {
-                let (last, found) = readers.run(move |connection| look(connection, key)).await?;
-                problems.extend(found);
-                after = last;
-            }
-        }
-        problems.extend(readers.run(agreements).await?);
-    }
-    problems.truncate(MAX_PROBLEMS);
-    Ok(problems)
-}
-
-/// The same for a file that nobody uses.
-pub(super) fn check_now(connection: &Connection) -> std::result::Result<Vec<String>, Fault> {
-    let mut problems = structure(connection)?;
-    if problems.is_empty() {
-        for look in LOOKS {
-            let mut after = Some(i64::MIN);
-            while let Some(key) = after {
+            while let Some(key) = after
+                && problems.len() < MAX_PROBLEMS
+            {
+                cancel.check()?;
                 let (last, found) = look(connection, key)?;
                 problems.extend(found);
                 after = last;
             }
         }
-        problems.extend(agreements(connection)?);
+        problems.extend(agreements(connection, cancel)?);
     }
     problems.truncate(MAX_PROBLEMS);
     Ok(problems)
 }
 
-const LOOKS: [Look; 4] = [bodies, documents, revisions, vector_rows];
-
-fn structure(connection: &Connection) -> std::result::Result<Vec<String>, Fault> {
+fn structure(connection: &Connection, cancel: &Cancel) -> std::result::Result<Vec<String>, Fault> {
+    cancel.check()?;
     let mut statement = connection.prepare("PRAGMA integrity_check")?;
     let found =
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    cancel.check()?;
+    if let Some(why) = found.iter().find(|line| line.contains(NOT_LOOKED)) {
+        return Err(Error::unavailable(format!("the index of words: {why}")).into());
+    }
     Ok(found.into_iter().filter(|line| line != "ok").collect())
 }
 
-fn agreements(connection: &Connection) -> std::result::Result<Vec<String>, Fault> {
+fn agreements(connection: &Connection, cancel: &Cancel) -> std::result::Result<Vec<String>, Fault> {
     let mut problems = Vec::new();
     for (sql, meaning) in AGREEMENTS {
+        cancel.check()?;
         let mut statement = connection.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()?
@@ -130,6 +207,36 @@ fn agreements(connection: &Connection) -> std::result::Result<Vec<String>, Fault
         }
     }
     Ok(problems)
+}
+
+impl Cancel {
+    fn watch(&self, connection: &Connection) {
+        *self.running() = Some(connection.get_interrupt_handle());
+    }
+
+    fn forget(&self) {
+        *self.running() = None;
+    }
+
+    fn check(&self) -> std::result::Result<(), Fault> {
+        match self.cancelled.load(Ordering::Acquire) {
+            true => Err(Error::unavailable("the check was cancelled").into()),
+            false => Ok(()),
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, Option<InterruptHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Release);
+        if let Some(running) = &*self.0.running() {
+            running.interrupt();
+        }
+    }
 }
 
 fn shown(row: &Row<'_>) -> rusqlite::Result<String> {

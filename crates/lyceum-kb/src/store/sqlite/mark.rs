@@ -99,6 +99,20 @@ impl Mark {
     }
 }
 
+/// What a copy lacks of what the mark beside the original says; nothing when there is no mark.
+pub(super) fn missing(
+    original: &Path,
+    copy: &Connection,
+) -> std::result::Result<Option<String>, Fault> {
+    let Some(line) = fs::read(beside(original, MARK)).ok().and_then(|bytes| decode(&bytes)) else {
+        return Ok(None);
+    };
+    let there = last_line(copy)?;
+    Ok((there < line).then(|| {
+        format!("it ends with audit line {there}, and its mark says {line}: its log is damaged or missing")
+    }))
+}
+
 /// Forgets everything about a database that is replaced.
 pub(super) fn forget(database: &Path) -> Result<()> {
     for suffix in [MARK, LOST] {

@@ -11,18 +11,28 @@ use rusqlite::{Connection, params};
 use super::fault::Fault;
 use super::writer::Batch;
 use crate::document::Millis;
-use crate::store::{Backlog, Job, Lease};
+use crate::store::{Backlog, JobHold, Lease};
 
 const ENQUEUE: &str = "INSERT INTO outbox (set_id, document, queued_at, due, attempts) \
                        SELECT id, ?1, ?2, ?2, 0 FROM vector_set WHERE state <> 'dropped' \
-                       ON CONFLICT DO UPDATE SET due = ?2, attempts = 0, lease = NULL, dead = NULL, \
+                       ON CONFLICT DO UPDATE SET due = ?2, attempts = 0, abandoned = 0, lease = NULL, dead = NULL, \
                        queued_at = CASE WHEN dead IS NULL THEN queued_at ELSE ?2 END";
 
 pub(super) const DUE: &str = "SELECT document FROM outbox WHERE set_id = ?1 AND dead IS NULL AND due <= ?2 \
                    ORDER BY due LIMIT ?3";
 
-const LEASE: &str = "UPDATE outbox SET lease = ?3, due = ?4, attempts = attempts + 1 \
-                     WHERE document = ?1 AND set_id = ?2 RETURNING attempts";
+/// Whether the last lease of a document ended without a word, how often it did so before, and how long its text is.
+const CANDIDATE: &str = "SELECT outbox.lease IS NOT NULL, outbox.abandoned, \
+                         coalesce(octet_length(body.text), 0) \
+                         FROM outbox LEFT JOIN document ON document.key = outbox.document \
+                         LEFT JOIN body ON body.key = document.body \
+                         WHERE outbox.document = ?1 AND outbox.set_id = ?2";
+
+const LEASE: &str = "UPDATE outbox SET attempts = attempts + 1, abandoned = abandoned + (lease IS NOT NULL), \
+                     lease = ?3, due = ?4 WHERE document = ?1 AND set_id = ?2 RETURNING attempts";
+
+const RELEASE: &str = "UPDATE outbox SET lease = NULL, due = ?4, attempts = max(attempts - 1, 0) \
+                       WHERE document = ?1 AND set_id = ?2 AND lease = ?3";
 
 const HELD: &str = "SELECT count(*) FROM outbox JOIN document ON document.key = outbox.document \
                     WHERE outbox.document = ?1 AND outbox.set_id = ?2 AND outbox.lease = ?3 \
@@ -30,9 +40,15 @@ const HELD: &str = "SELECT count(*) FROM outbox JOIN document ON document.key = 
 
 const RENEW: &str = "UPDATE outbox SET due = ?4 WHERE document = ?1 AND set_id = ?2 AND lease = ?3";
 
-const RETRY: &str = "UPDATE outbox SET lease = NULL, due = ?3 WHERE document = ?1 AND set_id = ?2";
+const RETRY: &str =
+    "UPDATE outbox SET lease = NULL, abandoned = 0, due = ?3 WHERE document = ?1 AND set_id = ?2";
 
-const BURY: &str = "UPDATE outbox SET lease = NULL, dead = ?3 WHERE document = ?1 AND set_id = ?2";
+const BURY: &str =
+    "UPDATE outbox SET lease = NULL, abandoned = 0, dead = ?3 WHERE document = ?1 AND set_id = ?2";
+
+/// A dead letter that keeps its count, by which those are told apart whose worker never came back.
+const ABANDON: &str = "UPDATE outbox SET lease = NULL, abandoned = abandoned + 1, dead = ?3 \
+                       WHERE document = ?1 AND set_id = ?2";
 
 const GIVEN_UP: &str = "UPDATE document SET vector_status = 'error', vector_error = ?2 \
                         WHERE key = ?1 AND ?3 = (SELECT id FROM vector_set WHERE state = 'active')";
@@ -42,6 +58,12 @@ const ENTRIES: &str = "SELECT count(*), min(queued_at) FROM outbox WHERE dead IS
 /// Documents that wait although no set has them on its outbox: written before the set was made.
 const UNHEARD: &str = "SELECT count(*), min(updated_at) FROM document WHERE vector_status = 'pending' \
                        AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.document = document.key)";
+
+/// After so many leases in a row that ended without a word, a document is given up.
+const MAX_ABANDONED: u32 = 3;
+
+/// Bytes of texts that are leased together; a longer text is leased alone.
+const LEASED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The longest reason that is kept.
 const MAX_REASON: usize = 1000;
@@ -81,6 +103,14 @@ pub(super) fn due(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
+/// What is known of a document before it is leased.
+struct Candidate {
+    is_abandoned: bool,
+    abandoned: u32,
+    bytes: usize,
+}
+
+/// Leases documents that are due; one whose last lease ended without a word is leased alone.
 pub(super) fn claim(
     batch: &Batch<'_>,
     set: i64,
@@ -90,13 +120,54 @@ pub(super) fn claim(
 ) -> std::result::Result<Vec<Claim>, Fault> {
     let until = batch.now.saturating_add(millis(lease));
     let mut statement = batch.connection.prepare_cached(LEASE)?;
-    let mut claims = Vec::new();
+    let (mut claims, mut bytes) = (Vec::new(), 0);
     for key in due(batch.connection, set, batch.now, limit)? {
+        let candidate = candidate(batch.connection, set, key)?;
+        if candidate.is_abandoned && candidate.abandoned + 1 >= MAX_ABANDONED {
+            abandon(batch.connection, set, key)?;
+            continue;
+        }
+        bytes += candidate.bytes;
+        let alone = candidate.is_abandoned || bytes > LEASED_BYTES;
+        if alone && !claims.is_empty() {
+            break;
+        }
         let token = token(worker);
         let attempts = statement.query_row(params![key, set, token, until], |row| row.get(0))?;
         claims.push(Claim { key, attempts, token });
+        if alone {
+            break;
+        }
     }
     Ok(claims)
+}
+
+fn candidate(connection: &Connection, set: i64, key: i64) -> std::result::Result<Candidate, Fault> {
+    let mut statement = connection.prepare_cached(CANDIDATE)?;
+    Ok(statement.query_row([key, set], |row| {
+        Ok(Candidate { is_abandoned: row.get(0)?, abandoned: row.get(1)?, bytes: row.get(2)? })
+    })?)
+}
+
+/// Gives up a document that ended its worker again and again.
+fn abandon(connection: &Connection, set: i64, key: i64) -> std::result::Result<(), Fault> {
+    let reason = format!(
+        "the indexer ended {MAX_ABANDONED} times while it worked on this document; change the document, or run \
+         lyceum reindex to try again"
+    );
+    tracing::warn!(document.key = key, "{reason}");
+    connection.prepare_cached(ABANDON)?.execute(params![key, set, reason])?;
+    connection.prepare_cached(GIVEN_UP)?.execute(params![key, reason, set])?;
+    Ok(())
+}
+
+/// Ends leases as if they had not been.
+pub(super) fn release(batch: &Batch<'_>, leases: &[Lease]) -> std::result::Result<(), Fault> {
+    let mut statement = batch.connection.prepare_cached(RELEASE)?;
+    for Lease { set, key, token } in leases {
+        statement.execute(params![key, set, token, batch.now])?;
+    }
+    Ok(())
 }
 
 /// Moves the end of leases that are still held.
@@ -121,29 +192,29 @@ fn token(worker: &str) -> String {
 }
 
 /// Whether the job is still to be done by whoever holds it.
-pub(super) fn is_held(connection: &Connection, job: &Job) -> std::result::Result<bool, Fault> {
-    let meta = &job.document.meta;
+pub(super) fn is_held(connection: &Connection, job: &JobHold) -> std::result::Result<bool, Fault> {
+    let JobHold { set, key, text_revision, token } = job;
     let held: i64 = connection
         .prepare_cached(HELD)?
-        .query_row(params![meta.key, job.set, job.lease, meta.text_revision], |row| row.get(0))?;
+        .query_row(params![key, set, token, text_revision], |row| row.get(0))?;
     Ok(held > 0)
 }
 
-pub(super) fn done(connection: &Connection, job: &Job) -> std::result::Result<(), Fault> {
+pub(super) fn done(connection: &Connection, job: &JobHold) -> std::result::Result<(), Fault> {
     connection
         .prepare_cached("DELETE FROM outbox WHERE document = ?1 AND set_id = ?2")?
-        .execute([job.document.meta.key, job.set])?;
+        .execute([job.key, job.set])?;
     Ok(())
 }
 
 /// Gives a job back; one that is no longer ours is left alone.
 pub(super) fn fail(
     batch: &Batch<'_>,
-    job: &Job,
+    job: &JobHold,
     reason: &str,
     retry_in: Option<Duration>,
 ) -> std::result::Result<(), Fault> {
-    let (connection, key) = (batch.connection, job.document.meta.key);
+    let (connection, key) = (batch.connection, job.key);
     if !is_held(connection, job)? {
         return Ok(());
     }

@@ -46,6 +46,9 @@ pub(super) fn apply(batch: &Batch<'_>, after: i64) -> std::result::Result<Step, 
             outbox::enqueue(connection, document.key, batch.now)?;
             skips.queued += 1;
         }
+        if batch.is_slice_used() {
+            return Ok((skips, Some(document.key)));
+        }
     }
     let more = found.len() == STEP;
     Ok((skips, found.last().filter(|_| more).map(|document| document.key)))

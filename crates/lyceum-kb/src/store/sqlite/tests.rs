@@ -1,5 +1,6 @@
 //! What shows only from inside: plans, migrations, and how the writer takes failures.
 
+mod leases;
 mod plans;
 mod prepare;
 mod readers;

@@ -6,26 +6,28 @@
 mod batch;
 mod checkpoint;
 mod company;
+mod condition;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(super) use batch::Batch;
 use checkpoint::Mover;
 use company::Company;
+pub(super) use condition::Condition;
 
 use super::backup::{self, Report};
-use super::fault::{Fault, Reach, explain, reach};
+use super::connection::InUse;
+use super::fault::{Fault, Reach};
 use super::lexical;
 use crate::{Error, Policy, Result};
 
@@ -33,9 +35,9 @@ use crate::{Error, Policy, Result};
 const QUEUE: usize = 1024;
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is committed at once.
+/// How much is committed at once: indexing the words of so many bytes takes about a tenth of a second.
 const BATCH: usize = 256;
-const BATCH_BYTES: usize = 16 * 1024 * 1024;
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// After so many documents with other words, a commit also merges pieces of their index, writing so many pages for each
 /// of them: so there are never many pieces, however busy the writer is.
@@ -46,22 +48,18 @@ const PAGES_PER_CHANGE: usize = 2;
 const QUIET: Duration = Duration::from_millis(100);
 const PAGES_WHEN_QUIET: usize = 64;
 
+/// How long closing waits for the thread: first for what it does, then for SQLite to give up what it does.
+const CLOSING: Duration = Duration::from_secs(5);
+const GIVING_UP: Duration = Duration::from_secs(1);
+
 /// Hands work to the writing thread.
 pub(super) struct Writer {
     messages: Option<mpsc::SyncSender<Message>>,
     condition: Arc<Condition>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What the writing thread tells about itself.
-#[derive(Debug, Default)]
-pub(super) struct Condition {
-    read_only: Mutex<Option<String>>,
-    last_error: Mutex<Option<String>>,
-    queued_bytes: AtomicUsize,
-    writers: AtomicUsize,
-    commits: AtomicU64,
-    jobs: AtomicU64,
+    /// Disconnected when the thread has ended.
+    ended: Mutex<mpsc::Receiver<()>>,
+    interrupt: InterruptHandle,
 }
 
 /// A piece of work and whoever waits for it.
@@ -100,22 +98,30 @@ struct Task<T, F> {
 }
 
 impl Writer {
-    /// Writes with one connection and moves the log with the other.
+    /// Writes with one connection and moves the log with the other; the file stays in use until both are closed.
     pub(super) fn start(
         connection: Connection,
         for_log: Connection,
         policy: Policy,
+        in_use: InUse,
     ) -> Result<Writer> {
         let cannot = |error| Error::unavailable(format!("cannot start the writer: {error}"));
         let (messages, received) = mpsc::sync_channel(QUEUE);
         let condition = Arc::new(Condition::default());
         let mover = Mover::start(for_log, Arc::clone(&condition)).map_err(cannot)?;
         let shared = Arc::clone(&condition);
+        let interrupt = connection.get_interrupt_handle();
+        let (end, ended) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("kb-writer".to_owned())
-            .spawn(move || write_all(&connection, mover, received, &policy, &shared))
+            .spawn(move || {
+                let _held_until_closed = (end, in_use);
+                write_all(&connection, mover, received, &policy, &shared);
+                drop(connection);
+            })
             .map_err(cannot)?;
-        Ok(Writer { messages: Some(messages), condition, thread: Some(thread) })
+        let (messages, thread) = (Some(messages), Some(thread));
+        Ok(Writer { messages, condition, thread, ended: Mutex::new(ended), interrupt })
     }
 
     /// Runs `work`, which writes a document, in the next transaction; answers when that is on disk.
@@ -159,7 +165,7 @@ impl Writer {
             self.send(Message::Job(job))
         };
         if sent.is_err() {
-            self.condition.leave(bytes, writes);
+            self.condition.leave(1, bytes, writes);
         }
         sent
     }
@@ -190,9 +196,21 @@ fn closing() -> Error {
 }
 
 impl Drop for Writer {
-    /// Finishes what is queued and closes the file.
+    /// Finishes what is queued and closes the file. A thread that does not end in time is left behind: what it has not
+    /// committed was acknowledged to no caller.
     fn drop(&mut self) {
         drop(self.messages.take());
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let late = |patience| ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+        if late(CLOSING) {
+            self.interrupt.interrupt();
+            if late(GIVING_UP) {
+                tracing::error!(
+                    "the writing thread does not end; what it has not committed is lost"
+                );
+                return;
+            }
+        }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -204,68 +222,6 @@ impl Drop for Writer {
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("condition", &self.condition).finish_non_exhaustive()
-    }
-}
-
-impl Condition {
-    /// Why writes are refused until a restart, if they are.
-    pub(super) fn read_only(&self) -> Option<String> {
-        self.read_only.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Commits so far, and the jobs in them.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.commits.load(Ordering::Relaxed), self.jobs.load(Ordering::Relaxed))
-    }
-
-    /// Counts a job that waits; says how many bytes waited before.
-    fn enter(&self, bytes: usize, writes: usize) -> usize {
-        self.writers.fetch_add(writes, Ordering::Relaxed);
-        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed)
-    }
-
-    /// How many writes of documents are queued or being committed.
-    fn writers(&self) -> usize {
-        self.writers.load(Ordering::Relaxed)
-    }
-
-    fn leave(&self, bytes: usize, writes: usize) {
-        self.writers.fetch_sub(writes, Ordering::Relaxed);
-        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    fn check_writable(&self) -> Result<()> {
-        match self.read_only() {
-            None => Ok(()),
-            Some(why) => Err(Error::unavailable(format!("the knowledge base is read-only: {why}"))),
-        }
-    }
-
-    /// Remembers that tidying up failed. Nobody's write is lost by that, so only a failed fsync is more than a nuisance:
-    /// the log may be overwritten once the file is believed to be on disk. That others use the file is none.
-    fn note(&self, error: &rusqlite::Error) {
-        let reach = reach(error);
-        let busy = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
-        if reach == Reach::Store || !busy {
-            self.failed(reach, &explain(error));
-        }
-    }
-
-    /// Remembers a failure; one that reaches the store ends writing.
-    fn failed(&self, reach: Reach, error: &Error) {
-        tracing::error!(error = error.message(), ?reach, "writing to the knowledge base failed");
-        let text = Some(error.message().to_owned());
-        if reach == Reach::Store {
-            self.read_only
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| format!("{}; restart the server", error.message()));
-        }
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 }
 
@@ -333,6 +289,7 @@ fn write_all(
         company: Company::none(),
     };
     while let Some(message) = thread.next() {
+        condition.beat();
         thread.answer(message);
     }
     mover.finish(connection, condition);
@@ -362,6 +319,7 @@ impl Thread<'_> {
             false
         });
         self.mover.after_commit(self.connection, self.condition);
+        self.condition.beat();
         merged
     }
 
@@ -400,6 +358,7 @@ impl Thread<'_> {
         self.changes += done.changes;
         self.company = done.company;
         self.mover.after_commit(self.connection, self.condition);
+        self.condition.beat();
         other
     }
 
@@ -424,6 +383,7 @@ impl Thread<'_> {
     fn copy(&mut self, to: &Path, mut report: Report, reply: oneshot::Sender<Result<()>>) {
         let mut waiting = VecDeque::new();
         let copied = backup::copy(self.connection, to, &mut report, &mut || {
+            self.condition.beat();
             if let Ok(message) = self.messages.try_recv() {
                 match message {
                     Message::Job(job) => waiting.extend(self.commit(job)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lyceum_kb::embed::Fingerprint;
-use lyceum_kb::store::{Backlog, ChunkVector, Job, Store};
+use lyceum_kb::store::{Backlog, ChunkVector, DeadLetters, Job, Lease, Store};
 use lyceum_kb::{Change, Code, Fields, Quantized, VectorStatus};
 
 use super::{create, delete, done, get, update, write};
@@ -289,8 +289,9 @@ pub(crate) async fn what_is_missing_is_enqueued(store: &dyn Store) {
     let jobs = claim(store, set, 10).await;
     store.fail(&jobs[0], "poison", None).await.unwrap();
     assert_eq!(store.enqueue_missing(set).await.unwrap(), 0, "a dead letter stays one");
-    assert_eq!(store.retry_dead(set).await.unwrap(), 1, "until it is tried again");
-    assert_eq!(store.retry_dead(set).await.unwrap(), 0);
+    let retry = async || store.retry_dead(set, DeadLetters::Refused).await.unwrap();
+    assert_eq!(retry().await, 1, "until it is tried again");
+    assert_eq!(retry().await, 0);
     let at = jobs[0].document.meta.path.as_str();
     assert_eq!(status(store, at).await, VectorStatus::Pending);
 }
@@ -330,4 +331,66 @@ pub(crate) async fn documents_and_vectors_are_compared(store: &dyn Store) {
     assert_eq!(report.vectors_without_documents, 0);
     assert_eq!(store.cleanup_orphans(true).await.unwrap(), 0);
     assert_eq!(store.cleanup_orphans(false).await.unwrap(), 0);
+}
+
+pub(crate) async fn the_first_vectors_decide_how_long_all_are(store: &dyn Store) {
+    let set = new_set(store, "m").await;
+    let vector = |length: usize| {
+        let vector = Quantized::new(&vec![1.0; length]);
+        ChunkVector { start: 0, end: 1, vector }
+    };
+    for path in ["a", "b"] {
+        create(store, path, "one").await;
+    }
+    let [a, b] = &claim(store, set, 10).await[..] else { panic!("two jobs") };
+    let mixed = store.finish(a, vec![vector(3), vector(5)]).await.unwrap_err();
+    assert_eq!(mixed.code(), Code::InvalidArgument);
+    assert!(store.finish(a, vec![vector(3), vector(3)]).await.unwrap());
+    let other = store.finish(b, vec![vector(5)]).await.unwrap_err();
+    assert_eq!(other.code(), Code::InvalidArgument);
+    assert!(other.message().contains("5 dimensions"), "{other}");
+    assert_eq!(status(store, "b").await, VectorStatus::Pending);
+    assert_eq!(store.vector_set(&model("m")).await.unwrap().dimensions, Some(3));
+    assert!(store.finish(b, vec![vector(3)]).await.unwrap(), "the job is still to be done");
+}
+
+/// Claims, and lets the lease end without a word.
+async fn abandon(store: &dyn Store, set: i64) -> Vec<String> {
+    let jobs = store.claim(set, "worker", 10, Duration::ZERO).await.unwrap();
+    jobs.into_iter().map(|job| job.document.meta.path.as_str().to_owned()).collect()
+}
+
+pub(crate) async fn what_ends_its_worker_is_leased_alone_and_then_given_up(store: &dyn Store) {
+    let set = new_set(store, "m").await;
+    for path in ["a", "b", "killer"] {
+        create(store, path, "one").await;
+    }
+    assert_eq!(abandon(store, set).await.len(), 3, "nothing is known of them");
+    for path in ["a", "b"] {
+        let job = claim_one(store, set).await;
+        assert_eq!(job.document.meta.path.as_str(), path);
+        assert!(store.finish(&job, vec![chunk(0)]).await.unwrap());
+    }
+    for _ in 0..2 {
+        assert_eq!(abandon(store, set).await, ["killer"]);
+    }
+    create(store, "c", "one").await;
+    assert_eq!(abandon(store, set).await, ["c"], "it is given up, others are not");
+    assert_eq!(status(store, "killer").await, VectorStatus::Error);
+    let retry = async |which| store.retry_dead(set, which).await.unwrap();
+    assert_eq!(retry(DeadLetters::Refused).await, 0, "it would end its worker again");
+    assert_eq!(retry(DeadLetters::All).await, 1, "unless that is wanted");
+    update(store, "killer", "another text").await;
+    assert_eq!(status(store, "killer").await, VectorStatus::Pending);
+}
+
+pub(crate) async fn what_is_given_back_in_time_is_as_if_it_had_not_been_leased(store: &dyn Store) {
+    let set = new_set(store, "m").await;
+    create(store, "a", "one").await;
+    for _ in 0..9 {
+        let leases: Vec<Lease> = claim(store, set, 10).await.iter().map(Job::leased).collect();
+        store.release(leases).await.unwrap();
+    }
+    let job = claim_one(store, set).await;
+    assert_eq!(job.attempts, 1);
 }

@@ -96,3 +96,27 @@ async fn streams_of_a_revoked_key_end_and_others_go_on() {
         assert!(tokio::time::timeout(moment, events.next()).await.is_err(), "still open");
     }
 }
+
+#[tokio::test]
+async fn a_restored_backup_brings_no_revoked_key_back_and_tells_of_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, copy) = (directory.path().join("data"), directory.path().join("copy.db"));
+    let (data, copy) = (data.to_str().unwrap(), copy.to_str().unwrap());
+    for name in ["kept", "stolen"] {
+        create(data.as_ref(), name).await;
+    }
+    assert!(run(&["backup", copy, "--data", data]).await.status.success());
+    assert!(keys(data.as_ref(), &["revoke", "stolen"]).await.0);
+    create(data.as_ref(), "newer").await;
+    let restored = run(&["restore", copy, "--replace", "--data", data]).await;
+    let told = String::from_utf8(restored.stderr).unwrap();
+    assert!(restored.status.success(), "{told}");
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("key ")).collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].starts_with("key stolen (") && lines[0].ends_with("stays revoked"), "{told}");
+    assert!(lines[1].starts_with("key newer (") && lines[1].contains("no longer valid"), "{told}");
+    let (_, listed, _) = keys(data.as_ref(), &["list"]).await;
+    let state = |name: &str| listed.lines().find(|line| line.contains(name)).unwrap();
+    assert!(state(" kept ").ends_with("live"), "{listed}");
+    assert!(state(" stolen ").ends_with("revoked"), "{listed}");
+}

@@ -162,3 +162,26 @@ async fn refusals_and_writes_name_the_key() {
     ];
     assert_eq!(trail, expected.map(str::to_owned).into());
 }
+
+#[tokio::test]
+async fn polls_for_health_are_no_refusals() {
+    let data = tempfile::tempdir().unwrap();
+    let key = create(data.path(), "admin").await;
+    let lyceum = Lyceum::start(data.path(), &[]).await;
+    for (method, path) in [
+        ("GET", "/health"),
+        ("GET", "/health?"),
+        ("GET", "/health?ts=1700000000"),
+        ("GET", "/health?%zz&a=1&a=2"),
+    ] {
+        let poll = Request::new(method, path).set("host", "10.0.0.1");
+        assert_eq!(lyceum.call(&poll).await.status(), 200, "{method} {path}");
+        let expired = poll.header("x-api-key", "no longer good");
+        assert_eq!(lyceum.call(&expired).await.status(), 200, "{method} {path} with a bad key");
+    }
+    let metrics = Request::new("GET", "/metrics").header("x-api-key", &key);
+    let metrics = lyceum.call(&metrics).await;
+    assert!(!metrics.text().contains("lyceum_refused_total"), "{}", metrics.text());
+    drop(lyceum);
+    assert_eq!(audit_trail(data.path()).await.len(), 0);
+}

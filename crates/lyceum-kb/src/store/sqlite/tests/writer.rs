@@ -156,8 +156,8 @@ async fn a_full_disk_refuses_writes_until_there_is_space() {
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains("disk is full"), "{error}");
     let health = store.health().await;
-    assert_eq!((health.documents, health.read_only), (1, None));
-    assert!(health.last_error.is_some());
+    assert_eq!((health.documents, health.unreadable), (1, None));
+    assert!(health.unwritable.unwrap().contains("disk is full"));
     limit(store, 1 << 30).await;
     create(store, "b", &"y".repeat(100_000)).await.unwrap();
     assert!(store.check_integrity().await.unwrap().is_empty());
@@ -186,7 +186,7 @@ async fn an_unconfirmed_write_ends_writing_until_a_restart() {
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains("read-only"), "{error}");
     assert!(error.message().contains("restart"), "{error}");
-    assert!(store.health().await.read_only.is_some());
+    assert!(store.health().await.unwritable.unwrap().contains("restart"));
     assert_eq!(store.health().await.documents, 1, "reading goes on");
     let path = store.path().to_owned();
     drop(fresh.store);
@@ -204,7 +204,7 @@ async fn other_io_errors_end_only_their_batch() {
             store.writer.run(0, move |_| -> std::result::Result<(), Fault> { Err(failure(code)) });
         assert_eq!(broken.await.unwrap_err().code(), Code::Unavailable);
     }
-    assert_eq!(store.health().await.read_only, None);
+    assert_eq!(store.health().await.unwritable, None, "it was only once");
     create(store, "a", "x").await.unwrap();
 }
 
@@ -233,4 +233,49 @@ async fn pieces_of_the_index_are_merged_along_with_writes_and_when_nobody_writes
 async fn pieces(store: &SqliteStore) -> i64 {
     const PIECES: &str = "SELECT count(DISTINCT id >> 37) FROM lexical_data WHERE id >> 37 > 0";
     store.readers.run(|db| Ok(db.query_row(PIECES, [], |row| row.get(0))?)).await.unwrap()
+}
+
+#[tokio::test]
+async fn health_finds_out_by_itself_when_a_full_disk_has_space_again() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    limit(store, 1).await;
+    create(store, "b", &"y".repeat(100_000)).await.unwrap_err();
+    for _ in 0..2 {
+        let health = store.health().await;
+        assert!(health.unwritable.unwrap().contains("disk is full"));
+    }
+    let counts = store.writer_counts();
+    // Not by a job, which would be a write that succeeds.
+    let direct = store.writer.run(0, |batch| -> std::result::Result<(), Fault> {
+        batch.connection.pragma_update(None, "max_page_count", 1 << 30)?;
+        Err(failure(ffi::SQLITE_FULL))
+    });
+    direct.await.unwrap_err();
+    assert_eq!(store.writer_counts(), counts);
+    let recovered = async {
+        while store.health().await.unwritable.is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), recovered).await.expect("a probe succeeds");
+    assert_eq!(store.audit_trail(None, 9).await.unwrap().len(), 1, "a probe leaves nothing");
+}
+
+#[tokio::test]
+async fn a_writer_that_hangs_neither_counts_as_healthy_nor_keeps_the_store_from_closing() {
+    let fresh = fresh();
+    let (release, held) = hold(&fresh.store).await;
+    assert_eq!(fresh.store.health().await.unwritable, None, "it has only begun");
+    tokio::time::sleep(Duration::from_millis(5200)).await;
+    let why = fresh.store.health().await.unwritable.expect("nothing can be written");
+    assert!(why.contains("waiting"), "{why}");
+    drop(held);
+    let closed = tokio::task::spawn_blocking(move || drop(fresh.store));
+    tokio::time::timeout(Duration::from_secs(30), closed)
+        .await
+        .expect("it is left behind")
+        .unwrap();
+    drop(release);
 }

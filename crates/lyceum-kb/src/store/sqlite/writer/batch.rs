@@ -1,7 +1,6 @@
 //! One transaction with many jobs in it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 use tokio::time::{Duration, Instant};
@@ -21,7 +20,12 @@ pub(in super::super) struct Batch<'a> {
     /// Changes to the lexical index, made together at the end: the index writes out what it has gathered at every
     /// savepoint, so that making them one by one costs a merge each.
     pub(in super::super) words: Vec<(i64, Option<Words>)>,
+    /// When the job at hand began.
+    began: Instant,
 }
+
+/// How long a job that can go on in another transaction works before it lets others write.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// What a commit leaves behind.
 pub(super) struct Done {
@@ -29,6 +33,13 @@ pub(super) struct Done {
     pub(super) changes: usize,
     /// Who will be there for the next commit.
     pub(super) company: Company,
+}
+
+impl Batch<'_> {
+    /// Whether a job that can go on in another transaction should stop here.
+    pub(in super::super) fn is_slice_used(&self) -> bool {
+        self.began.elapsed() >= SLICE
+    }
 }
 
 /// Runs the jobs, commits, and only then replies.
@@ -42,7 +53,8 @@ pub(super) fn commit(
     let bytes = jobs.iter().map(|job| job.bytes()).sum();
     let writes = jobs.iter().filter(|job| job.is_write()).count();
     let committed = condition.check_writable().and_then(|()| {
-        let mut batch = Batch { connection, policy, now: super::super::now(), words: Vec::new() };
+        let (now, words) = (super::super::now(), Vec::new());
+        let mut batch = Batch { connection, policy, now, words, began: Instant::now() };
         run(&mut batch, &mut jobs, merge_pages).map_err(|(reach, error)| {
             condition.failed(reach, &error);
             undo(connection);
@@ -51,10 +63,9 @@ pub(super) fn commit(
     });
     // Before anybody is told, so that nobody is counted twice.
     let company = condition.writers();
-    condition.leave(bytes, writes);
+    condition.leave(jobs.len(), bytes, writes);
     if committed.is_ok() {
-        condition.commits.fetch_add(1, Ordering::Relaxed);
-        condition.jobs.fetch_add(jobs.len() as u64, Ordering::Relaxed);
+        condition.committed(jobs.len());
     }
     let reply = committed.as_ref().map(|_| ()).map_err(Error::clone);
     for job in jobs {
@@ -86,6 +97,7 @@ fn run(
 fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
     execute(batch.connection, "SAVEPOINT job")?;
     let n_words = batch.words.len();
+    batch.began = Instant::now();
     let ran = catch_unwind(AssertUnwindSafe(|| job.run(batch))).unwrap_or_else(|_| {
         let error = Error::internal("a write panicked; it is undone");
         tracing::error!("{error}");

@@ -1,12 +1,13 @@
 //! Moving the log into the file, so that the log stays small.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use rusqlite::Connection;
+use tokio::time::{Duration, Instant};
 
 use super::Condition;
 
@@ -18,12 +19,17 @@ const SOME: i64 = 1024;
 const MANY: i64 = 4096;
 
 /// How long writers wait for readers then. Readers that begin meanwhile no longer need the log.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(80);
+
+/// How long writers do not wait again when a reader did not end in time.
+const RELIEF: Duration = Duration::from_secs(2);
 
 /// A thread that moves pages while the writer goes on.
 pub(super) struct Mover {
     ask: SyncSender<()>,
     thread: JoinHandle<()>,
+    /// The log is not started again before.
+    not_before: Cell<Instant>,
 }
 
 impl Mover {
@@ -36,15 +42,18 @@ impl Mover {
                     .map_or_else(|error| condition.note(&error), drop);
             }
         })?;
-        Ok(Mover { ask, thread })
+        Ok(Mover { ask, thread, not_before: Cell::new(Instant::now()) })
     }
 
     /// Keeps the log of the writer's connection small.
     pub(super) fn after_commit(&self, connection: &Connection, condition: &Condition) {
         match run(connection, "PRAGMA wal_checkpoint(NOOP)") {
-            Ok((pages, _)) if pages >= MANY => {
-                restart(connection, "PRAGMA wal_checkpoint(RESTART)")
-                    .unwrap_or_else(|error| condition.note(&error));
+            Ok((pages, _)) if pages >= MANY && self.not_before.get() <= Instant::now() => {
+                match restart(connection, "PRAGMA wal_checkpoint(RESTART)") {
+                    Ok(true) => {}
+                    Ok(false) => self.not_before.set(Instant::now() + RELIEF),
+                    Err(error) => condition.note(&error),
+                }
             }
             Ok((pages, moved)) if pages - moved >= SOME => {
                 // If it does not fit, it was asked already.
@@ -63,18 +72,19 @@ impl Mover {
         }
         if condition.check_writable().is_ok() {
             restart(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-                .unwrap_or_else(|error| condition.note(&error));
+                .map_or_else(|error| condition.note(&error), drop);
         }
     }
 }
 
-/// Does what `sql` says, and waits for readers as long as [`PATIENCE`] allows.
-fn restart(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+/// Does what `sql` says, and waits for readers as long as [`PATIENCE`] allows; whether that was long enough.
+fn restart(connection: &Connection, sql: &str) -> rusqlite::Result<bool> {
     let patience: i64 = connection.pragma_query_value(None, "busy_timeout", |row| row.get(0))?;
     connection.busy_timeout(PATIENCE)?;
-    let result = run(connection, sql).map(drop);
+    let busy: rusqlite::Result<bool> =
+        connection.prepare_cached(sql).and_then(|mut sql| sql.query_row([], |row| row.get(0)));
     connection.busy_timeout(Duration::from_millis(patience.unsigned_abs()))?;
-    result
+    busy.map(|busy| !busy)
 }
 
 /// The pages in the log and how many of them the file has, too, after doing what `sql` says.
