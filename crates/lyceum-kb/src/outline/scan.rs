@@ -76,7 +76,7 @@ fn visit_tree(body: &str, visitor: &mut impl Visitor) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut depth = 0_usize;
     let mut heading: Option<String> = None;
-    let mut add = |heading: &mut Option<String>, part: &str| {
+    let add = |heading: &mut Option<String>, part: &str| {
         if let Some(text) = heading.as_mut().filter(|text| text.len() < MAX_HEADING_BYTES) {
             text.push_str(&part[..part.floor_char_boundary(MAX_HEADING_BYTES)]);
         }

@@ -19,6 +19,8 @@ use crate::knowledge::{refusal, schema};
 const ANONYMOUS: &str = "anonymous";
 /// How much of a made-up tool name, path or request id is written down, in characters.
 const MAX_NAME: usize = 256;
+/// How much of what is wrong with arguments is said, in characters: it quotes them.
+const MAX_PROBLEM: usize = 512;
 /// Refusals of one profile that get a line each; beyond that it is one a second.
 const BURST: u32 = 600;
 
@@ -96,6 +98,7 @@ where
 pub(crate) async fn refuse(desk: Desk, known: &[&str], call: Call, refused: Refused) -> ToolError {
     match refused {
         Refused::UnknownTool { name } => {
+            let name = shortened(&name, MAX_NAME);
             let (words, outcome) = if known.contains(&name.as_str()) {
                 ("Tool not allowed", Code::Forbidden.as_str())
             } else {
@@ -105,6 +108,7 @@ pub(crate) async fn refuse(desk: Desk, known: &[&str], call: Call, refused: Refu
             ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
         }
         Refused::InvalidArguments { tool, problem } => {
+            let problem = shortened(&problem.to_string(), MAX_PROBLEM);
             let error = Error::invalid(format!("{tool}: {problem}; see its input schema"));
             desk.audit(actor(&call, &tool), None, error.code().as_str()).await;
             refusal::told(&error)
@@ -138,6 +142,11 @@ impl Desk {
 }
 
 impl Visit {
+    /// Who calls, as far as they had to say.
+    pub(crate) fn caller(&self) -> &str {
+        self.call.principal().map_or(ANONYMOUS, |principal| principal.as_str())
+    }
+
     /// Writes, in the caller's name.
     pub(crate) async fn write(
         &self,
@@ -178,6 +187,11 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self { error, audited: false }
     }
+}
+
+/// The beginning of a caller's text, so that an answer is not as long as what it refuses.
+fn shortened(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).collect()
 }
 
 fn actor(call: &Call, tool: &str) -> Actor {
