@@ -14,7 +14,7 @@ mod slug;
 
 use serde_json::{Map, Value};
 
-use crate::{Error, MimeType, Result};
+use crate::{Error, MimeType, Result, is_hidden};
 
 pub use front_matter::write_front_matter;
 pub use kind::Kind;
@@ -105,7 +105,7 @@ fn apart<T: Send>(what: &str, work: impl FnOnce() -> Result<T> + Send) -> Result
 fn tidy_title(text: &str) -> Option<String> {
     const MAX_CHARS: usize = 300;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = line.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect();
+    let short: String = line.chars().filter(|c| !is_hidden(*c)).take(MAX_CHARS).collect();
     Some(short).filter(|title| !title.is_empty())
 }
 

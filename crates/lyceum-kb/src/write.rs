@@ -15,7 +15,7 @@ use crate::patch::{self, Replacement};
 use crate::{DocPath, Error, Result};
 
 const MAX_TITLE: usize = 1024;
-const MAX_TAGS: usize = 64;
+pub(crate) const MAX_TAGS: usize = 64;
 pub(crate) const MAX_TAG: usize = 256;
 const MAX_SOURCE: usize = 2048;
 const MAX_METADATA: usize = 64 * 1024;

@@ -14,7 +14,7 @@ mod tests;
 
 use lyceum_kb::{DocPath, Fields};
 
-pub(crate) use jsonl::{line, read_lines};
+pub(crate) use jsonl::{LinesFile, read_lines};
 pub(crate) use read::Listing;
 pub(crate) use write::Exporter;
 

@@ -21,6 +21,7 @@ mod progress;
 mod rest;
 mod stdout;
 mod stop;
+mod terminal;
 mod welcome;
 
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     match commands::run(Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("lyceum: {error:#}");
+            terminal::say(format_args!("lyceum: {error:#}"));
             ExitCode::from(exit_code(&error))
         }
     }

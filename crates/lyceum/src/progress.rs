@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Duration, Instant};
 
+use crate::terminal;
+
 /// How often a line is written where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(5);
 
@@ -48,7 +50,7 @@ impl Progress {
 
     /// Says something without disturbing the bar.
     pub(crate) fn say(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| terminal::say(text));
     }
 }
 

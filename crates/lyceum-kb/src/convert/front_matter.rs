@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Converted, tidy_title};
 use crate::MimeType;
+use crate::write::MAX_TAGS;
 
 /// More than this is no front matter.
 const MAX_BYTES: usize = 64 << 10;
@@ -98,6 +99,10 @@ fn tags(value: Value) -> Vec<String> {
     for name in named.iter().filter_map(|name| tidy_title(name)) {
         if !tags.contains(&name) {
             tags.push(name);
+        }
+        // More than a document may have; it is refused when it is written.
+        if tags.len() > MAX_TAGS {
+            break;
         }
     }
     tags

@@ -1,18 +1,16 @@
 //! `lyceum export`: documents become files, or lines of one file.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use lyceum_kb::store::ListPage;
 use lyceum_kb::{Document, Kb, Prefix};
 
 use crate::cli::ExportOpts;
 use crate::config::Environment;
-use crate::files::{Exporter, line};
+use crate::files::{Exporter, LinesFile};
 use crate::library;
+use crate::terminal;
 
 /// Documents read at a time.
 const PAGE: usize = 100;
@@ -20,7 +18,7 @@ const PAGE: usize = 100;
 /// Where documents go.
 enum Target {
     Files(Exporter),
-    Lines(BufWriter<File>),
+    Lines(LinesFile),
 }
 
 pub(crate) fn run(opts: ExportOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
@@ -53,29 +51,27 @@ async fn export(kb: &Kb, prefix: &str, target: &mut Target) -> anyhow::Result<us
 impl Target {
     fn open(target: &Path) -> anyhow::Result<Self> {
         if target.extension().is_some_and(|extension| extension == "jsonl") {
-            let file = File::create(target)
-                .with_context(|| format!("cannot write {}", target.display()))?;
-            return Ok(Self::Lines(BufWriter::new(file)));
+            return LinesFile::create(target).map(Self::Lines);
         }
         Exporter::into(target).map(Self::Files)
     }
 
     fn take(&mut self, document: &Document) -> anyhow::Result<()> {
         match self {
-            Self::Lines(file) => Ok(writeln!(file, "{}", line(document)?)?),
+            Self::Lines(file) => file.write(document),
             Self::Files(exporter) => {
                 let exported = exporter.write(document)?;
                 let path = &document.meta.path;
                 if exported.renamed {
-                    eprintln!(
+                    terminal::say(format_args!(
                         "{path} is in {}, because its own name cannot be a file's",
                         exported.file
-                    );
+                    ));
                 }
                 if exported.bare {
-                    eprintln!(
+                    terminal::say(format_args!(
                         "{path}: such files hold no title, tags or metadata; a .jsonl holds all"
-                    );
+                    ));
                 }
                 Ok(())
             }
@@ -83,9 +79,9 @@ impl Target {
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        if let Self::Lines(file) = self {
-            file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+        match self {
+            Self::Lines(file) => file.finish(),
+            Self::Files(exporter) => exporter.finish(),
         }
-        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::config::Environment;
 use crate::knowledge::time;
 use crate::library;
 use crate::stdout::print;
+use crate::terminal;
 
 pub(crate) fn run(opts: GetOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     library::with(opts.place.clone(), environment, async |kb| get(&kb, &opts).await)
@@ -21,7 +22,10 @@ async fn get(kb: &Kb, opts: &GetOpts) -> anyhow::Result<ExitCode> {
             let at = time::written(revision.at);
             print(format_args!(
                 "{:>6}  {at}  {:<9}  {:<16}  {} characters",
-                revision.revision, revision.action, revision.author, revision.length
+                revision.revision,
+                revision.action,
+                terminal::one_line(&revision.author),
+                revision.length
             ))?;
         }
         return Ok(ExitCode::SUCCESS);

@@ -19,6 +19,7 @@ use crate::files::{Listing, Record, read_lines};
 use crate::library;
 use crate::progress::Progress;
 use crate::stdout::print;
+use crate::terminal::{self, one_line};
 
 /// Writes under way at a time, so that they share commits.
 const IN_FLIGHT: usize = 64;
@@ -58,10 +59,10 @@ pub(crate) fn run(opts: ImportOpts, environment: &Environment) -> anyhow::Result
 fn preview(opts: &ImportOpts) -> anyhow::Result<ExitCode> {
     let listing = Listing::of(&opts.source)?;
     for file in &listing.files {
-        print(placed(&opts.under, file.path.as_str())?)?;
+        print(one_line(placed(&opts.under, file.path.as_str())?.as_str()))?;
     }
     for skipped in &listing.skipped {
-        eprintln!("skipped {}: {}", skipped.file, skipped.why);
+        terminal::say(format_args!("skipped {}: {}", skipped.file, skipped.why));
     }
     Ok(ExitCode::SUCCESS)
 }

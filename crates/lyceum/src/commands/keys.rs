@@ -12,6 +12,7 @@ use crate::config::Environment;
 use crate::keys::{Key, Lifetime, check_name, now};
 use crate::library;
 use crate::stdout::print;
+use crate::terminal::one_line;
 
 pub(crate) fn run(opts: KeysOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     let store = &*library::store(&opts.place.config(environment)?)?;
@@ -53,7 +54,7 @@ fn table(keys: &[ApiKey]) -> String {
             ApiKey { expires_at: Some(end), .. } if *end <= now() => "expired",
             _ => "live",
         };
-        let (id, name, created) = (&key.id, &key.name, when(key.created_at));
+        let (id, name, created) = (&key.id, one_line(&key.name), when(key.created_at));
         let _ = writeln!(text, "{id:<12}{name:<24}{created:<12}{:<12}{state}", expiry(key));
     }
     text

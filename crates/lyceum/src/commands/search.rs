@@ -9,6 +9,7 @@ use crate::cli::SearchOpts;
 use crate::config::Environment;
 use crate::library;
 use crate::stdout::print;
+use crate::terminal::{self, one_line};
 
 pub(crate) fn run(opts: SearchOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     library::with(opts.place.clone(), environment, async |kb| search(&kb, opts).await)
@@ -23,7 +24,7 @@ async fn search(kb: &Kb, opts: SearchOpts) -> anyhow::Result<ExitCode> {
     search.explain = opts.explain;
     let found = kb.search(&search).await?;
     if let Some(reason) = &found.degraded {
-        eprintln!("words only: {reason}");
+        terminal::say(format_args!("words only: {reason}"));
     }
     if found.hits.is_empty() {
         eprintln!("nothing found");
@@ -37,7 +38,8 @@ async fn search(kb: &Kb, opts: SearchOpts) -> anyhow::Result<ExitCode> {
 fn text(found: &SearchResult) -> String {
     let mut text = String::new();
     for Hit { meta, score, snippet, explanation } in &found.hits {
-        let _ = writeln!(text, "{score:.3}  {}  {}", meta.path, meta.title);
+        let (path, title) = (one_line(meta.path.as_str()), one_line(&meta.title));
+        let _ = writeln!(text, "{score:.3}  {path}  {title}");
         if let Some(explanation) = explanation {
             let side = |side: Option<(f32, f32)>| {
                 side.map_or("none".to_owned(), |(raw, scaled)| format!("{scaled:.2} ({raw:.3})"))
@@ -50,7 +52,7 @@ fn text(found: &SearchResult) -> String {
             );
         }
         let passage: Vec<&str> = snippet.text.split_whitespace().collect();
-        let _ = writeln!(text, "       {}\n", passage.join(" "));
+        let _ = writeln!(text, "       {}\n", one_line(&passage.join(" ")));
     }
     text
 }

@@ -1,6 +1,8 @@
 //! Documents as lines of JSON: one each, with nothing left out.
 
-use std::io::{BufRead, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use lyceum_kb::{DocPath, Document, Fields, MimeType};
@@ -33,8 +35,59 @@ struct Line {
     content: String,
 }
 
+/// A file of lines on its way. It has another name until it is whole and on disk, so that a crash leaves no half export,
+/// and a link that has the name is replaced instead of followed.
+#[derive(Debug)]
+pub(crate) struct LinesFile {
+    file: BufWriter<File>,
+    partial: PathBuf,
+    target: PathBuf,
+}
+
+impl LinesFile {
+    pub(crate) fn create(target: &Path) -> anyhow::Result<LinesFile> {
+        let context = || format!("cannot write {}", target.display());
+        let name = target.file_name().with_context(context)?.to_string_lossy();
+        let partial = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let mut options = OpenOptions::new();
+        // A file that is made anew follows no link.
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&partial).with_context(context)?;
+        Ok(LinesFile { file: BufWriter::new(file), partial, target: target.to_owned() })
+    }
+
+    pub(crate) fn write(&mut self, document: &Document) -> anyhow::Result<()> {
+        Ok(self.file.write_all(line(document)?.as_bytes())?)
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        let context = || format!("cannot write {}", self.target.display());
+        self.file.flush().and_then(|()| self.file.get_ref().sync_all()).with_context(context)?;
+        std::fs::rename(&self.partial, &self.target).with_context(context)?;
+        #[cfg(unix)]
+        {
+            let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new("."));
+            File::open(directory)
+                .and_then(|directory| directory.sync_all())
+                .with_context(context)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LinesFile {
+    fn drop(&mut self) {
+        // After it has its name there is nothing to remove.
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}
+
 /// A document as one line, with its end.
-pub(crate) fn line(document: &Document) -> anyhow::Result<String> {
+pub(super) fn line(document: &Document) -> anyhow::Result<String> {
     let meta = &document.meta;
     let line = Line {
         path: meta.path.to_string(),

@@ -1,23 +1,19 @@
 //! Names of files and paths of documents: from one to the other without surprises.
 
 use lyceum_kb::convert::Kind;
-use lyceum_kb::{DocPath, MimeType};
+use lyceum_kb::{DocPath, MimeType, is_hidden};
 use unicode_normalization::UnicodeNormalization;
 
 /// No file system in use takes longer names; some room is left for a suffix.
 const MAX_NAME: usize = 240;
 
-/// Characters that turn the direction of text, so that a name shows as another.
-pub(super) fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// The path of the document that a file becomes.
 pub(super) fn document_path(relative: &str) -> Result<DocPath, String> {
-    if relative.contains(is_bidi_control) {
+    if relative.contains(is_hidden) {
         return Err("its name holds characters that hide what it is; rename it".to_owned());
     }
-    DocPath::parse(relative).map_err(|error| error.message().to_owned())
+    let path = DocPath::parse(relative).and_then(|path| path.check_visible().map(|()| path));
+    path.map_err(|error| error.message().to_owned())
 }
 
 /// The file a document is written to, beneath the directory. Its extension says what it holds, and
@@ -52,10 +48,8 @@ pub(super) fn numbered(name: &str, number: usize) -> String {
 
 fn plain_segment(segment: &str) -> String {
     let strange = |c: char| matches!(c, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
-    let plain: String = segment
-        .chars()
-        .map(|c| if strange(c) || is_bidi_control(c) || c.is_control() { '_' } else { c })
-        .collect();
+    let plain: String =
+        segment.chars().map(|c| if strange(c) || is_hidden(c) { '_' } else { c }).collect();
     let end = plain.floor_char_boundary(plain.len().min(MAX_NAME));
     // The end of a long name holds its extension.
     let short = match plain.rsplit_once('.') {

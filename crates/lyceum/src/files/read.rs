@@ -7,7 +7,7 @@ use anyhow::Context;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
 use lyceum_kb::convert::{Converted, Kind, MAX_INPUT};
-use lyceum_kb::{DocPath, Fields};
+use lyceum_kb::{DocPath, Fields, is_hidden};
 use serde_json::Value;
 
 use super::{Record, name};
@@ -152,7 +152,7 @@ impl Listing {
 
     fn skip(&mut self, relative: &Path, why: &str) {
         let file = relative.display().to_string();
-        let file = file.replace(|c| char::is_control(c) || name::is_bidi_control(c), "\u{fffd}");
+        let file = file.replace(is_hidden, "\u{fffd}");
         self.skipped.push(Skipped { file, why: why.to_owned() });
     }
 

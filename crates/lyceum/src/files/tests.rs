@@ -10,6 +10,7 @@ use lyceum_kb::{DocPath, Document, Meta, MimeType, VectorStatus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::jsonl::line;
 use super::write::Exported;
 use super::*;
 
@@ -266,6 +267,42 @@ mod links {
         assert!(fs::symlink_metadata(root.join("link.md")).unwrap().is_file());
         assert_eq!(fs::read_to_string(evil.join("a.md")).unwrap(), "secret");
         assert_eq!(fs::read_dir(&evil).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn exports_do_not_follow_links_within_the_directory_either() {
+        let (_both, root, _) = neighbours();
+        symlink("good", root.join("alias")).unwrap();
+        let mut exporter = Exporter::into(&root).unwrap();
+        let error = exporter.write(&document("alias/a.md", MimeType::Markdown, "new")).unwrap_err();
+        assert!(format!("{error:#}").contains("alias is a link"), "{error:#}");
+        assert_eq!(fs::read_to_string(root.join("good/a.md")).unwrap(), "good");
+    }
+
+    #[test]
+    fn what_is_exported_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_both, root, evil) = neighbours();
+        let given = document("a.md", MimeType::Markdown, "text");
+        let mut exporter = Exporter::into(&root).unwrap();
+        exporter.write(&given).unwrap();
+        exporter.finish().unwrap();
+        symlink(evil.join("a.md"), root.join("all.jsonl")).unwrap();
+        let mut lines = LinesFile::create(&root.join("all.jsonl")).unwrap();
+        lines.write(&given).unwrap();
+        assert_eq!(fs::read_to_string(root.join("all.jsonl")).unwrap(), "secret", "not yet");
+        lines.finish().unwrap();
+        for file in ["a.md", "all.jsonl"] {
+            let metadata = fs::symlink_metadata(root.join(file)).unwrap();
+            assert!(metadata.is_file(), "{file}");
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
+        }
+        assert_eq!(fs::read_to_string(evil.join("a.md")).unwrap(), "secret");
+        let mut given_up = LinesFile::create(&root.join("other.jsonl")).unwrap();
+        given_up.write(&given).unwrap();
+        drop(given_up);
+        let hidden = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().contains("partial");
+        assert!(!fs::read_dir(&root).unwrap().any(|entry| hidden(&entry.unwrap())));
     }
 
     /// Swaps a directory for a link to the neighbour and back, as fast as it goes, while `work` runs.

@@ -100,16 +100,44 @@ impl Exporter {
     /// replaced instead of followed.
     fn put(&self, file: &str, bytes: &[u8]) -> std::io::Result<()> {
         if let Some((parent, _)) = file.rsplit_once('/') {
-            self.directory.create_dir_all(parent)?;
+            self.create_directories(parent)?;
         }
         // Left behind by a crash, or put there by somebody.
         match self.directory.remove_file(PARTIAL) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let options = OpenOptions::new().write(true).create_new(true).clone();
-        self.directory.open_with(PARTIAL, &options)?.write_all(bytes)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut partial = self.directory.open_with(PARTIAL, &options)?;
+        partial.write_all(bytes)?;
+        partial.sync_all()?;
         self.directory.rename(PARTIAL, &self.directory, file)
+    }
+
+    /// Makes a directory and those above it. None of them may be a link, not even to elsewhere in the export.
+    fn create_directories(&self, path: &str) -> std::io::Result<()> {
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        for directory in ends.map(|end| &path[..end]) {
+            match self.directory.create_dir(directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+            if !self.directory.symlink_metadata(directory)?.is_dir() {
+                let why = format!("{directory} is a link or a file; remove it");
+                return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the names of all files are on disk, too.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        #[cfg(unix)]
+        self.directory.open(".")?.sync_all()?;
+        Ok(())
     }
 }
 

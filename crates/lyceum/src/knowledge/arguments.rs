@@ -8,6 +8,9 @@ use crate::knowledge::whole::Whole;
 
 const MAX_KEY: usize = 256;
 
+// Whatever metadata is stored fits into an answer, and answers into a batch.
+const _: () = assert!(lyceum_kb::MAX_METADATA_DEPTH + 16 <= lyceum_wire::MAX_DEPTH);
+
 /// What every write may carry to be safe.
 #[derive(Debug, Clone)]
 pub(crate) struct Safety {

@@ -23,6 +23,8 @@ const ANONYMOUS: &str = "anonymous";
 const MAX_NAME: usize = 256;
 /// What reading a resource is called in the audit trail.
 pub(crate) const READ_RESOURCE: &str = "resources/read";
+/// How much of what is wrong with arguments is said, in characters: it quotes them.
+const MAX_PROBLEM: usize = 512;
 /// Refusals of one profile that get a line each; beyond that it is one a second.
 const BURST: u32 = 600;
 
@@ -104,12 +106,14 @@ pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolErro
     let outcome = |known: bool| if known { Code::Forbidden } else { Code::NotFound };
     match refused {
         Refused::UnknownTool { name } => {
+            let name = shortened(&name, MAX_NAME);
             let known = tools::NAMES.contains(&name.as_str());
             let words = if known { "Tool not allowed" } else { "Unknown tool" };
             desk.audit_refusal(&call, &name, None, outcome(known)).await;
             ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
         }
         Refused::InvalidArguments { tool, problem } => {
+            let problem = shortened(&problem.to_string(), MAX_PROBLEM);
             let error = Error::invalid(format!("{tool}: {problem}; see its input schema"));
             desk.audit_refusal(&call, &tool, None, error.code()).await;
             refusal::told(&error)
@@ -181,6 +185,11 @@ impl Visit {
         Ok(payer.tool_result(&self.call, answer).await?)
     }
 
+    /// Names the caller, so that it gets its share of what is scarce.
+    pub(crate) fn caller(&self) -> String {
+        self.call.caller_id().to_string()
+    }
+
     /// Writes, in the caller's name.
     pub(crate) async fn write(
         &self,
@@ -218,6 +227,11 @@ impl Visit {
 /// Names the caller for fair scheduling: its key, else its address.
 pub(crate) fn caller(call: &Call) -> CallerId {
     CallerId::new(&call.caller_id().to_string())
+}
+
+/// The beginning of a caller's text, so that an answer is not as long as what it refuses.
+fn shortened(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).collect()
 }
 
 fn actor(call: &Call, tool: &str) -> Actor {

@@ -1,6 +1,6 @@
 //! `ingest_document`: a web page or a text as a document.
 
-use std::sync::Arc;
+mod slots;
 
 use lyceum_http::client::{DialError, Fetched, Policy, SafeDialer};
 use lyceum_kb::convert::{Converted, path_of_text, path_of_url};
@@ -8,17 +8,15 @@ use lyceum_kb::{Change, Code, DocPath, Error, Fields, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use crate::conversion::{self, Page};
 use crate::knowledge::arguments::Safety;
 use crate::knowledge::desk::{self, Desk, Subject};
 use crate::knowledge::whole::Whole;
 
-pub(crate) const NAME: &str = "ingest_document";
+use self::slots::IngestSlots;
 
-/// Pages that are fetched and converted at the same time; each may take some megabytes.
-const MAX_AT_ONCE: usize = 8;
+pub(crate) const NAME: &str = "ingest_document";
 
 const DESCRIPTION: &str = "\
 Takes a web page, PDF or Word file from a public URL, or a text you give, and keeps it as a Markdown \
@@ -64,24 +62,27 @@ impl Subject for Arguments {
 #[derive(Clone)]
 struct Ingestion {
     dialer: SafeDialer,
-    places: Arc<Semaphore>,
+    slots: IngestSlots,
 }
 
 impl Ingestion {
     fn new(policy: Policy) -> Self {
-        Self { dialer: SafeDialer::new(policy), places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+        Self { dialer: SafeDialer::new(policy), slots: IngestSlots::of_process() }
     }
 
     /// What is at `url`, as a document.
-    async fn page(&self, url: &str) -> Result<Converted> {
-        let full = |_| Error::unavailable("too many pages are being ingested; try again soon");
-        let _place = self.places.try_acquire().map_err(full)?;
+    async fn page(&self, url: &str, caller: &str) -> Result<Converted> {
+        let _slot = self.slots.take(caller)?;
         convert_page(self.dialer.fetch(url).await.map_err(not_fetched)?).await
     }
 }
 
 /// The write these arguments ask for. Fetches what is at a URL.
-async fn change(ingestion: &Ingestion, arguments: Arguments) -> Result<(DocPath, Change, Safety)> {
+async fn change(
+    ingestion: &Ingestion,
+    arguments: Arguments,
+    caller: &str,
+) -> Result<(DocPath, Change, Safety)> {
     let safety = Safety::read(
         &arguments,
         arguments.expected_revision,
@@ -89,7 +90,7 @@ async fn change(ingestion: &Ingestion, arguments: Arguments) -> Result<(DocPath,
     )?;
     let given = arguments.path.as_deref().map(DocPath::parse).transpose()?;
     let (path, converted, source) = if is_url(&arguments.source) {
-        let page = ingestion.page(&arguments.source).await?;
+        let page = ingestion.page(&arguments.source, caller).await?;
         let path = given.unwrap_or_else(|| path_of_url(&arguments.source));
         (path, page, Some(arguments.source))
     } else {
@@ -140,7 +141,7 @@ pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, move |visit, arguments| {
         let ingestion = ingestion.clone();
         async move {
-            let (path, change, safety) = change(&ingestion, arguments).await?;
+            let (path, change, safety) = change(&ingestion, arguments, &visit.caller()).await?;
             let written = visit.write(path, change, safety).await?;
             Ok(Ingested {
                 document_id: written.path.to_string(),

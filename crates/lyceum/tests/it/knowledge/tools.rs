@@ -130,6 +130,35 @@ async fn parts_of_a_document_are_read_by_section_and_lines() {
 }
 
 #[tokio::test]
+async fn a_document_made_of_headings_gets_bounded_answers() {
+    let (_lyceum, _data, mut client) = started().await;
+    let long = "x".repeat(1 << 20);
+    upload(&mut client, "doc.md", &format!("# {long}\n{}", "## y\n".repeat(20_000))).await;
+    let outline =
+        client.ok("get_document", json!({ "document_id": "doc.md", "outline": true })).await;
+    assert_eq!(outline["outline"].as_array().unwrap().len(), 2000);
+    assert_eq!(outline["outline_truncated"], true);
+    assert!(outline["outline"][0]["title"].as_str().unwrap().chars().count() <= 200);
+    let miss = json!({ "document_id": "doc.md", "section": format!("x > {}", "z".repeat(5000)) });
+    let error = client.refused("get_document", miss).await;
+    assert_eq!(error["code"], "NOT_FOUND");
+    assert!(error.to_string().len() < 64 * 1024, "{}", error.to_string().len());
+}
+
+#[tokio::test]
+async fn metadata_comes_back_or_is_refused() {
+    let (_lyceum, _data, mut client) = started().await;
+    upload(&mut client, "doc.md", "text").await;
+    let nested = |depth: usize| (1..depth).fold(json!(1), |value, _| json!([value]));
+    let update = |depth| json!({ "path": "doc.md", "metadata": { "k": nested(depth) } });
+    let error = client.refused("update_document", update(49)).await;
+    assert!(error["message"].as_str().unwrap().contains("48 deep"), "{error}");
+    client.ok("update_document", update(48)).await;
+    let read = client.ok("batch_read", json!({ "paths": ["doc.md"] })).await;
+    assert_eq!(read["items"][0]["metadata"]["k"], nested(48), "{read}");
+}
+
+#[tokio::test]
 async fn batches_keep_their_order_and_say_what_is_missing() {
     let (_lyceum, _data, mut client) = started().await;
     upload(&mut client, "a", &"x".repeat(600)).await;

@@ -26,7 +26,7 @@ async fn page(status: &'static str, media_type: &'static str, body: &'static str
 
 async fn ingest(arguments: serde_json::Value) -> Result<(DocPath, Fields)> {
     let arguments = serde_json::from_value(arguments).unwrap();
-    match change(&Ingestion::new(Policy::Anywhere), arguments).await? {
+    match change(&Ingestion::new(Policy::Anywhere), arguments, "ada").await? {
         (path, Change::Upsert(fields), _) => Ok((path, fields)),
         other => panic!("{other:?}"),
     }
@@ -78,12 +78,17 @@ async fn failures_say_whether_to_try_again() {
 }
 
 #[tokio::test]
-async fn a_ninth_page_at_the_same_time_is_refused() {
-    let ingestion = Ingestion::new(Policy::Anywhere);
-    let _busy = ingestion.places.acquire_many(8).await.unwrap();
-    let arguments = serde_json::from_value(json!({ "source": "http://127.0.0.1:9/" })).unwrap();
-    let error = change(&ingestion, arguments).await.unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable);
+async fn a_page_beyond_those_a_caller_may_have_is_refused() {
+    let ingestion = Ingestion { slots: IngestSlots::default(), ..Ingestion::new(Policy::Anywhere) };
+    let _busy = [ingestion.slots.take("ada").unwrap(), ingestion.slots.take("ada").unwrap()];
+    let page = || serde_json::from_value(json!({ "source": "http://127.0.0.1:9/" })).unwrap();
+    let error = change(&ingestion, page(), "ada").await.unwrap_err();
+    assert!(error.message().contains("of yours"), "{error}");
+    let error = change(&ingestion, page(), "bob").await.unwrap_err();
+    assert!(
+        error.message().starts_with("source: "),
+        "another caller gets as far as the page: {error}"
+    );
     let text = serde_json::from_value(json!({ "source": "just text" })).unwrap();
-    assert!(change(&ingestion, text).await.is_ok(), "text needs no place");
+    assert!(change(&ingestion, text, "ada").await.is_ok(), "text needs no slot");
 }
