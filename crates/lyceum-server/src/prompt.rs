@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use lyceum_http::Context;
 use lyceum_http::Outcome;
-use lyceum_wire::{Era, Member, Request, Revision, RpcError};
+use lyceum_wire::{Era, Member, Request, Revision, RpcError, excerpt};
 
 use crate::annotations::{Icon, Meta, Role};
 use crate::call::Call;
@@ -191,8 +191,8 @@ pub(crate) async fn get(
     let name = request.params.text(Member::Name);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must say which prompt"))?;
     let prompt = server.0.prompts.load().get(&name).cloned();
-    let prompt =
-        prompt.ok_or_else(|| RpcError::invalid_params(format!("Unknown prompt: {name}")))?;
+    let unknown = || RpcError::invalid_params(format!("Unknown prompt: {}", excerpt(&name)));
+    let prompt = prompt.ok_or_else(unknown)?;
     drop(name);
     let (revision, identity) = (cx.revision, &server.0.identity);
     let arguments = prompt.arguments(&request)?;

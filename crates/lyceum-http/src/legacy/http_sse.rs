@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use lyceum_wire::{
-    ClientCapabilities, Era, ErrorCode, LogLevel, Member, Message, Revision, RpcError, encode,
+    ClientCapabilities, Era, ErrorCode, LogLevel, Message, Revision, RpcError, encode,
 };
 use tower_service::Service;
 
@@ -101,7 +101,7 @@ impl<H: Handler> HttpSse<H> {
     {
         let (head, body) = request.into_parts();
         let shared = &self.shared;
-        let mut reply = match shared.admit(&head.uri, &Fields::of(&head.headers)) {
+        let mut reply = match shared.admit(&head, &Fields::of(&head.headers)) {
             Err(refused) => crate::pipeline::refuse(&refused),
             Ok(origin) => {
                 let mut reply = self.walk(&head, body).await.unwrap_or_else(|reply| reply);
@@ -264,7 +264,7 @@ impl<H: Handler> HttpSse<H> {
             outlet.outbox.push_answer(Answer::error(&id, &error, Era::Legacy).message);
             return Ok(());
         }
-        let progress_token = request.params.slice(Member::MetaProgressToken);
+        let progress_token = request.params.progress_token();
         let cx = self.context(&session, principal, progress_token);
         let call = self.shared.start(request, cx);
         running.spawn(async move {
