@@ -16,13 +16,14 @@ use crate::config::{Config, Environment};
 use crate::stdout::print;
 use crate::stop::StopSignals;
 use crate::welcome::Welcome;
-use crate::{logging, monitoring};
+use crate::{logging, monitoring, open_files};
 
 pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<ExitCode> {
     let origin =
         Origin { flags: opts.settings, file: opts.config, environment: environment.clone() };
     let config = Config::load(origin.flags.clone(), origin.file.as_deref(), environment)?;
     logging::start(&config.log, environment);
+    open_files::raise();
     let metrics = monitoring::install()?;
     runtime()?.block_on(async {
         let stop = StopSignals::catch().context("cannot catch signals")?;
