@@ -4,12 +4,11 @@
 //! is made, so that a rotated file is noticed. What OAuth obtains by itself is `oauth`'s business.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use lyceum_http::refuse_if_shared;
+use lyceum_http::open_secret_file;
 
 use crate::config::HeaderSource;
 
@@ -95,8 +94,7 @@ impl HeaderSource {
                 env(name).map(Secret).ok_or_else(|| CredentialError::NoVariable(name.clone()))
             }
             HeaderSource::File(path) => {
-                let read = fs::File::open(path).and_then(|file| {
-                    refuse_if_shared(&file)?;
+                let read = open_secret_file(path).and_then(|file| {
                     let mut text = String::new();
                     file.take(MAX_SECRET_BYTES).read_to_string(&mut text).map(|_| text)
                 });

@@ -1,15 +1,16 @@
 //! [`Door`]: an endpoint's handler. What names something foreign is passed on, the rest is the
 //! server's own.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use lyceum_http::{About, Caller, Context, Handler, Outcome, Session};
-use lyceum_server::Server;
-use lyceum_wire::{Era, Member, Notification, Object, ParamHeaders, Request, RpcError};
+use lyceum_http::{About, Caller, Context, Handler, MAX_TOKEN_BYTES, Outcome, Session};
+use lyceum_server::{ListenFilter, MAX_URI_BYTES, Server};
+use lyceum_wire::{Era, Member, Notification, ParamHeaders, Request, RpcError};
 use pin_project_lite::pin_project;
 
 use crate::catalogue::Entry;
@@ -18,6 +19,9 @@ use crate::relay::tasks::{self, TaskRef};
 use crate::relay::{Relay, Subject};
 use crate::routes::{Allow, Routes};
 use crate::upstream::{Upstream, Watch, Who};
+
+/// Bytes of the name of a tool or prompt that can be an upstream's.
+const MAX_NAME_BYTES: usize = 1024;
 
 /// A server with other servers behind it.
 #[derive(Debug, Clone)]
@@ -141,12 +145,16 @@ impl Door {
             return None;
         }
         let server = &self.state.server;
-        let name = || request.params.text(Member::Name);
+        // What is longer is no name of anything; the server says so.
+        let within = |member, limit| {
+            request.params.text(member).filter(|text: &Cow<'_, str>| text.len() <= limit)
+        };
+        let name = || within(Member::Name, MAX_NAME_BYTES);
         let subject = match (request.method.as_str(), cx.era()) {
             ("tools/call", _) => self.called(&name()?, &routes)?,
             ("prompts/get", _) => Subject::Prompt(routes.prompt(&name()?, server)?),
             ("resources/read", _) => {
-                let uri = request.params.text(Member::Uri)?;
+                let uri = within(Member::Uri, MAX_URI_BYTES)?;
                 self.read(&uri, &routes)?
             }
             ("completion/complete", _) => routes.completion(request, server)?,
@@ -159,7 +167,7 @@ impl Door {
                 return Some(routes.arriving()).filter(|new| !new.is_empty()).map(Errand::Wait);
             }
             (method, _) if method.starts_with("tasks/") => {
-                let id = request.params.text(Member::TaskId)?;
+                let id = within(Member::TaskId, MAX_TOKEN_BYTES)?;
                 Subject::Task(TaskRef::find(&id, cx, &routes)?)
             }
             _ => return None,
@@ -191,7 +199,8 @@ impl Door {
 
     /// The server remembers the session's subscription; the upstream is asked for it, too.
     async fn subscribe(&self, request: Request, cx: Context) -> Answer {
-        let uri = request.params.text(Member::Uri).map(|uri| uri.into_owned());
+        let uri = request.params.text(Member::Uri).filter(|uri| uri.len() <= MAX_URI_BYTES);
+        let uri = uri.map(Cow::into_owned);
         let (session, who) = (cx.session.clone(), Who::of(&cx));
         let subscribes = request.method == "resources/subscribe";
         let server = &self.state.server;
@@ -208,17 +217,13 @@ impl Door {
 
     /// The server runs the stream; upstreams are asked for what it watches as long as it runs.
     async fn listen(&self, request: Request, cx: Context) -> Answer {
-        let _watches = self.watch(&request, &cx);
-        tasks::watch(self, &request, &cx).await
+        let filter = ListenFilter::read(&request)?;
+        let _watches = self.watch(&filter.resource_subscriptions, &cx);
+        tasks::watch(self, filter.task_ids.unwrap_or_default(), request, &cx).await
     }
 
-    fn watch(&self, request: &Request, cx: &Context) -> Vec<Watch> {
+    fn watch(&self, uris: &[String], cx: &Context) -> Vec<Watch> {
         let routes = self.state.routes.load();
-        let filter = request.params.get(Member::Notifications).unwrap_or_default();
-        let uris =
-            Object::parse(filter).ok().and_then(|filter| filter.get("resourceSubscriptions"));
-        let uris: Vec<String> =
-            uris.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
         let routed = uris.iter().filter_map(|uri| routes.resource(uri, &self.state.server));
         let who = Who::of(cx);
         routed.map(|(upstream, own)| upstream.watched.stream(&who, vec![own])).collect()

@@ -23,6 +23,7 @@ pub mod lock;
 pub mod names;
 pub mod oauth;
 pub mod process;
+mod redact;
 mod relay;
 mod reserved;
 mod routes;

@@ -1,6 +1,6 @@
 //! The lockfile: how upstreams described their tools and prompts when somebody last approved of it.
 //!
-//! A definition is held by the SHA-256 of everything a model or a client acts upon. The file is JSON,
+//! A definition is held as a whole, by its SHA-256. The file is JSON,
 //! sorted and indented, and keeps the definitions too, so that a change can be shown and not only
 //! noticed. What to do about a change is decided elsewhere.
 
@@ -60,6 +60,11 @@ impl Lock {
         self.upstreams.contains_key(upstream)
     }
 
+    /// Whether some of it was approved by a lockfile of version 1, which does not hold all members.
+    pub fn is_partial(&self) -> bool {
+        self.upstreams.values().flat_map(Pins::values).any(Definition::is_partial)
+    }
+
     /// Compares all that an upstream offers of one kind with what was approved: first what it offers,
     /// in its order, then what it does not.
     pub fn judge(&self, upstream: &str, kind: Kind, offered: &[Definition]) -> Vec<Verdict> {
@@ -73,10 +78,11 @@ impl Lock {
             .collect();
         let mut judge = |definition: &Definition| {
             let pin = pins.get(&(kind, definition.name().to_owned()));
-            match pin {
-                Some(pin) if pin.hash() == definition.hash() => State::Known,
-                Some(pin) => State::Changed { diff: diff::between(pin, definition) },
-                None => match missing.iter().position(|pin| pin.differs_in_name_only(definition)) {
+            let renames = |pin: &&Definition| pin.differs_in_name_only(&definition.as_far_as(pin));
+            match pin.map(|pin| (pin, definition.as_far_as(pin))) {
+                Some((pin, definition)) if pin.hash() == definition.hash() => State::Known,
+                Some((pin, definition)) => State::Changed { diff: diff::between(pin, &definition) },
+                None => match missing.iter().position(renames) {
                     Some(n) => State::Renamed { from: missing.remove(n).name().to_owned() },
                     None => State::New,
                 },

@@ -3,9 +3,11 @@
 //! A timer per request would cost every request; instead one sweep looks at all connections now and
 //! then and closes those on which nothing happened: neither a request completed its head nor an
 //! answer was under way. A connection that waits for its next request may do so for longer than one
-//! that has begun to send it. The same registry tells connections to finish when the server drains.
+//! that has begun to send it. The same registry tells connections to finish when the server drains, and
+//! the longest idle ones to close when there are as many as there may be (`connections/crowd.rs`).
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -21,16 +23,21 @@ const IN_FLIGHT: u64 = u32::MAX as u64;
 /// One thing that happened, in the other half.
 const HAPPENED: u64 = 1 << 32;
 
+mod crowd;
+
+use crowd::{Crowd, Origin};
+
 /// All open connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connections {
     state: Mutex<State>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     open: HashMap<u64, Open>,
+    crowd: Crowd,
     next: u64,
     draining: bool,
 }
@@ -38,6 +45,7 @@ struct State {
 #[derive(Debug)]
 struct Open {
     watch: Arc<Watch>,
+    origin: Origin,
     /// The connection's traffic at the last sweep.
     traffic: u64,
     /// Whether a head had begun at the last sweep.
@@ -69,25 +77,47 @@ pub(crate) enum Order {
 }
 
 impl Connections {
-    /// Enters a connection; it leaves when the entry is dropped.
-    pub(crate) fn enter(self: &Arc<Self>) -> Entry {
+    /// A registry of at most `limit` connections.
+    pub(crate) fn new(limit: usize) -> Self {
+        let crowd = Crowd::new(limit);
+        let state = State { open: HashMap::new(), crowd, next: 0, draining: false };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Enters a connection from `peer`; it leaves when the entry is dropped. When there are as many as
+    /// there may be, the longest idle ones are closed. `None` when the new one must be closed instead,
+    /// because its address has too many already.
+    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Entry> {
         let watch = Arc::new(Watch::new());
+        let origin = Origin::of(peer);
         let mut state = self.lock();
+        if !state.make_room(origin) {
+            return None;
+        }
+        state.crowd.enter(origin);
         state.next += 1;
         let number = state.next;
         if state.draining {
             watch.order.store(Order::Finish as u8, Ordering::Relaxed);
         }
-        let open = Open { watch: Arc::clone(&watch), traffic: 0, begun: true, quiet_sweeps: 0 };
+        let watched = Arc::clone(&watch);
+        let open = Open { watch: watched, origin, traffic: 0, begun: true, quiet_sweeps: 0 };
         state.open.insert(number, open);
         drop(state);
-        Entry { connections: Arc::clone(self), number, watch }
+        Some(Entry { connections: Arc::clone(self), number, watch })
+    }
+
+    /// Closes some of the longest idle connections, because the system has no room for another.
+    pub(crate) fn relieve(&self) {
+        self.lock().close_idle(None);
     }
 
     /// Closes connections that were quiet for [`SWEEPS`] sweeps in a row, or for `idle_sweeps` while
     /// they waited for a request.
     pub(crate) fn sweep(&self, idle_sweeps: u32) {
-        for open in self.lock().open.values_mut() {
+        let mut state = self.lock();
+        state.look_for_relief();
+        for open in state.open.values_mut() {
             let traffic = open.watch.traffic.load(Ordering::Relaxed);
             let begun = open.watch.begun.load(Ordering::Relaxed);
             let quiet = traffic == open.traffic && traffic & IN_FLIGHT == 0 && begun == open.begun;
@@ -149,7 +179,11 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.connections.lock().open.remove(&self.number);
+        let mut state = self.connections.lock();
+        if let Some(open) = state.open.remove(&self.number) {
+            state.crowd.leave(open.origin);
+        }
+        drop(state);
         self.connections.changed.notify_waiters();
     }
 }
@@ -230,15 +264,23 @@ impl Drop for InFlight {
 mod tests {
     use super::*;
 
+    fn connections() -> Arc<Connections> {
+        Arc::new(Connections::new(1000))
+    }
+
+    fn enter(connections: &Arc<Connections>) -> Entry {
+        connections.enter(IpAddr::from([127, 0, 0, 1])).unwrap()
+    }
+
     fn is_closed(entry: &Entry) -> bool {
         entry.watch.order.load(Ordering::Relaxed) == Order::Close as u8
     }
 
     #[test]
     fn quiet_connections_are_closed_busy_ones_are_not() {
-        let connections = Arc::new(Connections::default());
+        let connections = connections();
         let (quiet, busy, talking) =
-            (connections.enter(), connections.enter(), connections.enter());
+            (enter(&connections), enter(&connections), enter(&connections));
         let answer = busy.watch().request();
         for _ in 0..=SWEEPS {
             drop(talking.watch().request());
@@ -254,8 +296,8 @@ mod tests {
 
     #[test]
     fn waiting_for_a_request_may_take_longer_than_sending_it() {
-        let connections = Arc::new(Connections::default());
-        let (idle, slow, fresh) = (connections.enter(), connections.enter(), connections.enter());
+        let connections = connections();
+        let (idle, slow, fresh) = (enter(&connections), enter(&connections), enter(&connections));
         drop(idle.watch().request());
         drop(slow.watch().request());
         let sweep = |times: u32| (0..times).for_each(|_| connections.sweep(4 * SWEEPS));
@@ -281,8 +323,8 @@ mod tests {
 
     #[tokio::test]
     async fn draining_waits_for_the_last_connection() {
-        let connections = Arc::new(Connections::default());
-        let entry = connections.enter();
+        let connections = connections();
+        let entry = enter(&connections);
         let mut drained = Box::pin(connections.drain());
         assert!(tokio::time::timeout(tokio::time::Duration::ZERO, &mut drained).await.is_err());
         assert_eq!(entry.watch.order.load(Ordering::Relaxed), Order::Finish as u8);

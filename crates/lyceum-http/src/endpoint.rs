@@ -282,8 +282,21 @@ impl<H: Handler> EndpointBuilder<H> {
             limits: self.limits,
             sessions: Arc::new(sessions),
         };
-        Ok(Endpoint { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        follow_journal(&shared);
+        Ok(Endpoint { shared })
     }
+}
+
+/// Ends what another process with the same revocation file ends, if there is a runtime to do it in.
+fn follow_journal<H: Handler>(shared: &Arc<Shared<H>>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let handler = Arc::downgrade(shared);
+    runtime.spawn(shared.sessions.follow_journal(move |key| {
+        if let Some(shared) = handler.upgrade() {
+            shared.handler.session_ended(key);
+        }
+    }));
 }
 
 impl<H> fmt::Debug for EndpointBuilder<H> {

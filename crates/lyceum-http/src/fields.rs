@@ -22,9 +22,10 @@ pub(crate) enum Known {
     Version,
     Method,
     Name,
+    FetchSite,
 }
 
-const N_KNOWN: usize = Known::Name as usize + 1;
+const N_KNOWN: usize = Known::FetchSite as usize + 1;
 
 impl Known {
     /// The header of this name. Lengths come first, because one jump then rules out nearly all.
@@ -38,6 +39,7 @@ impl Known {
             (12, "content-type") => Known::ContentType,
             (12, "x-request-id") => Known::RequestId,
             (14, "mcp-session-id") => Known::Session,
+            (14, "sec-fetch-site") => Known::FetchSite,
             (16, "content-encoding") => Known::ContentEncoding,
             (20, "mcp-protocol-version") => Known::Version,
             _ => return None,
@@ -149,6 +151,7 @@ mod tests {
             ("mcp-protocol-version", Known::Version),
             ("mcp-method", Known::Method),
             ("mcp-name", Known::Name),
+            ("sec-fetch-site", Known::FetchSite),
         ];
         assert_eq!(known.len(), N_KNOWN);
         for (sent, _) in known {

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 mod content;
+mod fetch_site;
 mod host;
 mod origin;
 #[cfg(test)]
@@ -16,6 +17,8 @@ mod tests;
 
 pub(crate) use content::content_type;
 pub use content::{ContentType, check_content_encoding, check_content_type};
+pub use fetch_site::check_fetch_site;
+pub(crate) use fetch_site::check_fetch_site_line;
 pub(crate) use host::check_host_line;
 pub use host::{HostPolicy, check_host};
 pub(crate) use origin::check_origin_line;

@@ -60,12 +60,12 @@ pub use dialect::Dialect;
 pub use endpoint::{Endpoint, EndpointBuilder, InfoDocument, ResponseFuture};
 pub use guard::{HostPolicy, OriginPolicy};
 pub use handler::{About, Handler, Outcome};
-pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};
+pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS, Session};
 pub use limits::Limits;
 pub use outbox::{Outbox, Reader};
 pub use request_id::{REQUEST_ID, request_id};
 pub use seal::{KEY_BYTES, MAX_TOKEN_BYTES, Purpose, Sealer, random};
-pub use secret_file::refuse_if_shared;
+pub use secret_file::open_secret_file;
 #[cfg(feature = "server")]
 pub use serve::{ServeOptions, serve};
 pub use site::Site;

@@ -69,7 +69,7 @@ impl<H: Handler> Shared<H> {
             served: self.served,
             capabilities: modern.capabilities,
             log_level: modern.log_level,
-            progress_token: request.params.slice(Member::MetaProgressToken),
+            progress_token: request.params.progress_token(),
             principal,
             peer,
             budgets: Arc::clone(&self.budgets),

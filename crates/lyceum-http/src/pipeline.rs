@@ -116,7 +116,7 @@ impl<H: Handler> Shared<H> {
             let body = pin!(body);
             let mut trace = Trace { era: "none", rule: "guard" };
             let fields = Fields::of(&head.headers);
-            let admitted = self.admit(&head.uri, &fields);
+            let admitted = self.admit(&head, &fields);
             let end = match &admitted {
                 Err(refused) => End::Reply(refuse(refused)),
                 Ok(_) => self.walk(&head, &fields, body, peer, &mut trace).await,
@@ -132,14 +132,17 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// Judges Host and Origin; returns the origin to name in CORS headers.
+    /// Judges Host, Origin and Sec-Fetch-Site; returns the origin to name in CORS headers.
     pub(crate) fn admit<'a>(
         &self,
-        uri: &Uri,
+        head: &Parts,
         fields: &Fields<'a>,
     ) -> Result<Option<&'a HeaderValue>, Refused> {
-        guard::check_host_line(uri, fields.line(Known::Host), &self.hosts)?;
-        guard::check_origin_line(fields.line(Known::Origin), &self.origins)
+        guard::check_host_line(&head.uri, fields.line(Known::Host), &self.hosts)?;
+        let origin = guard::check_origin_line(fields.line(Known::Origin), &self.origins)?;
+        let site = fields.line(Known::FetchSite);
+        guard::check_fetch_site_line(&head.method, origin.is_some(), site)?;
+        Ok(origin)
     }
 
     /// Says who is calling.

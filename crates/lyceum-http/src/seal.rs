@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 
-use crate::secret_file::refuse_if_shared;
+use crate::secret_file::open_secret_file;
 
 /// Bytes of one key.
 pub const KEY_BYTES: usize = 32;
@@ -69,9 +69,8 @@ impl Sealer {
     /// # Errors
     /// When the file cannot be read or created, is readable by others, or holds no valid key.
     pub fn from_file(path: &Path) -> io::Result<Self> {
-        match fs::File::open(path) {
+        match open_secret_file(path) {
             Ok(file) => {
-                refuse_if_shared(&file)?;
                 let keys = parse_keys(&io::read_to_string(file)?)?;
                 Ok(Self::new(&keys))
             }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tower_service::Service;
 
@@ -34,7 +36,9 @@ pub struct ServeOptions {
     pub write_stall: Duration,
     /// How long running requests may go on once the server drains.
     pub drain: Duration,
-    /// Connections held at once; more wait to be accepted.
+    /// Connections held at once. For a further one the longest idle one is closed; if all are busy, it
+    /// waits to be accepted. When three quarters are held, an address other than loopback that holds a
+    /// quarter gets a further one only in the place of an idle one of its own.
     pub connections: usize,
 }
 
@@ -71,18 +75,21 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let protocols = Protocols::new(&options);
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(Connections::new(options.connections));
     let (pause, idle_sweeps) = Connections::sweeps(options.head, options.idle);
     let mut sweeps = interval(pause);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let slots = Arc::new(tokio::sync::Semaphore::new(options.connections));
+    // A few more than there may be: each new one has an idle one closed, which takes a moment.
+    let beyond = (options.connections / 16).clamp(1, 64);
+    let slots = Arc::new(Semaphore::new(options.connections + beyond));
+    let mut refusals = AcceptFailures::default();
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = async {
             let slot = Arc::clone(&slots).acquire_owned().await;
             (slot, accept(&listener).await)
         };
-        let (slot, stream) = tokio::select! {
+        let (slot, accepted) = tokio::select! {
             accepted = accepted => accepted,
             _ = sweeps.tick() => {
                 connections.sweep(idle_sweeps);
@@ -90,8 +97,25 @@ where
             }
             () = &mut shutdown => break,
         };
-        let Some(stream) = stream? else { continue };
-        let connection = protocols.clone().connection(stream, service.clone(), connections.enter());
+        let (stream, peer) = match accepted {
+            Ok(accepted) => {
+                refusals.end();
+                accepted
+            }
+            Err(error) if is_passing(&error) => {
+                if refusals.note(&error) {
+                    connections.relieve();
+                }
+                tokio::select! {
+                    () = sleep(Duration::from_millis(100)) => continue,
+                    () = &mut shutdown => break,
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        // Dropped, which closes it: its address has more than its share.
+        let Some(entry) = connections.enter(peer.ip()) else { continue };
+        let connection = protocols.clone().connection(stream, service.clone(), entry);
         tokio::spawn(async move {
             connection.await;
             drop(slot);
@@ -219,36 +243,58 @@ async fn wants_http2(stream: &TcpStream, patience: Duration) -> Option<bool> {
     timeout(patience, looks).await.ok()?
 }
 
-/// Accepts one connection. A client that is gone before we answered is nobody's problem; running
-/// out of descriptors passes, so it is waited out.
-async fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            // Answers are written whole; waiting to fill packets only delays them.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!("TCP_NODELAY: {error}");
-            }
-            Ok(Some(stream))
+/// Accepts one connection.
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept().await?;
+    // Answers are written whole; waiting to fill packets only delays them.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!("TCP_NODELAY: {error}");
+    }
+    Ok((stream, peer))
+}
+
+/// Counts connections that could not be accepted in a row, and logs the first and the last of them.
+#[derive(Debug, Default)]
+struct AcceptFailures(u64);
+
+impl AcceptFailures {
+    /// Notes a failure; `true` when it is for want of something that closing connections frees.
+    fn note(&mut self, error: &io::Error) -> bool {
+        let is_want = is_want(error);
+        if is_want && self.0 == 0 {
+            tracing::warn!(
+                "cannot accept connections: {error}; closing idle ones and trying again"
+            );
         }
-        Err(error) if is_passing(&error) => {
-            tracing::warn!("cannot accept a connection: {error}");
-            sleep(Duration::from_millis(100)).await;
-            Ok(None)
+        self.0 += u64::from(is_want);
+        is_want
+    }
+
+    fn end(&mut self) {
+        if self.0 > 0 {
+            tracing::info!("accepting connections again after {} attempts", self.0);
+            self.0 = 0;
         }
-        Err(error) => Err(error),
     }
 }
 
+/// Whether the next connection may be accepted although this one could not: its client is gone, which
+/// is nobody's problem, or something is wanting, which passes.
 fn is_passing(error: &io::Error) -> bool {
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    const ENOMEM: i32 = 12;
-    const ENOBUFS: i32 = 105;
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::Interrupted
-    ) || matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | ENOBUFS))
+    ) || is_want(error)
+}
+
+/// Whether the process or the system has too few descriptors, or too little memory.
+fn is_want(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOMEM: i32 = 12;
+    const ENOBUFS: i32 = 105;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | ENOBUFS))
 }

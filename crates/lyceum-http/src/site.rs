@@ -70,7 +70,7 @@ where
     pub fn http_sse<H: Handler>(self, path: &str, http_sse: HttpSse<H>) -> Self {
         let messages = http_sse.messages_path().to_owned();
         let shared = Arc::clone(&http_sse.shared);
-        self.guarded(move |head| Ok(shared.admit(&head.uri, &Fields::of(&head.headers))?.cloned()))
+        self.guarded(move |head| Ok(shared.admit(head, &Fields::of(&head.headers))?.cloned()))
             .service(path, http_sse.clone())
             .service(&messages, http_sse)
     }
@@ -123,7 +123,7 @@ where
     #[must_use]
     pub fn guarded_by<H: Handler>(self, endpoint: &Endpoint<H>) -> Self {
         let shared = Arc::clone(&endpoint.shared);
-        self.guarded(move |head| Ok(shared.admit(&head.uri, &Fields::of(&head.headers))?.cloned()))
+        self.guarded(move |head| Ok(shared.admit(head, &Fields::of(&head.headers))?.cloned()))
     }
 
     fn guarded(

@@ -1,5 +1,5 @@
-//! A service that tells its connection's [`Watch`] when requests come and answers end, and hands out
-//! answers in pieces of a bounded size.
+//! A service that tells its connection's [`Watch`] when requests come and answers end, hands out answers
+//! in pieces of a bounded size, and adds the header that all of them have.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::X_CONTENT_TYPE_OPTIONS;
+use http::{HeaderValue, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
@@ -16,6 +17,9 @@ use tower_service::Service;
 
 use crate::connections::{InFlight, Watch};
 use crate::flow_stall::handed_out;
+
+/// Has browsers take answers for what they say they are, and not for a page.
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// A tower service for one connection, in the form hyper takes.
 ///
@@ -71,7 +75,11 @@ where
         let answer = std::task::ready!(this.answer.poll(cx));
         let (in_flight, piece) = (this.in_flight.take(), *this.piece);
         let watched = |body| WatchedBody { body, rest: Bytes::new(), piece, in_flight };
-        Poll::Ready(answer.map(|response| response.map(watched)))
+        Poll::Ready(answer.map(|mut response| {
+            // Here, because every answer of every service passes.
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+            response.map(watched)
+        }))
     }
 }
 

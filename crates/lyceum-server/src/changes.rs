@@ -16,6 +16,9 @@ use crate::tasks::NOTIFICATION;
 
 /// Listening streams one server keeps.
 const MAX_LISTENERS: usize = 16 * 1024;
+/// Bytes of URIs and task ids that all listening streams of one caller, and of all callers, may watch.
+const MAX_CALLER_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// Something clients may want to know.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +44,15 @@ struct Listeners {
     open: HashMap<u64, Arc<Listener>>,
     last: u64,
     closed: bool,
+    /// Bytes of what all of them watch.
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Listener {
     caller: Caller,
+    /// Bytes of what it watches.
+    bytes: usize,
     wanted: BTreeSet<Change>,
     news: Mutex<News>,
     wake: Notify,
@@ -94,19 +101,27 @@ impl Changes {
         self.tell_sessions(change, only);
     }
 
-    /// Starts listening for what `caller` wants; `None` when too many listen already.
-    pub(crate) fn listen(&self, caller: Caller, wanted: BTreeSet<Change>) -> Option<Listening<'_>> {
+    /// Starts listening for what `caller` wants.
+    ///
+    /// # Errors
+    /// Says which bound is reached.
+    pub(crate) fn listen(
+        &self,
+        caller: Caller,
+        wanted: BTreeSet<Change>,
+    ) -> Result<Listening<'_>, &'static str> {
+        let bytes = wanted.iter().map(Change::bytes).sum();
         let mut listeners = lock(&self.listeners);
-        if listeners.open.len() >= MAX_LISTENERS {
-            return None;
-        }
+        listeners.check_room(&caller, bytes)?;
         let news = News { closed: listeners.closed, ..News::default() };
-        let listener = Listener { caller, wanted, news: Mutex::new(news), wake: Notify::new() };
+        let news = Mutex::new(news);
+        let listener = Listener { caller, bytes, wanted, news, wake: Notify::new() };
         let listener = Arc::new(listener);
+        listeners.bytes += bytes;
         listeners.last += 1;
         let number = listeners.last;
         listeners.open.insert(number, Arc::clone(&listener));
-        Some(Listening { changes: self, number, listener })
+        Ok(Listening { changes: self, number, listener })
     }
 
     /// Ends all listening streams, now and from now on.
@@ -148,6 +163,25 @@ impl Changes {
     }
 }
 
+impl Listeners {
+    fn check_room(&self, caller: &Caller, bytes: usize) -> Result<(), &'static str> {
+        if self.open.len() >= MAX_LISTENERS {
+            return Err("too many listening streams; try again later");
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let theirs = self.open.values().filter(|open| open.caller == *caller);
+        if theirs.map(|open| open.bytes).sum::<usize>() + bytes > MAX_CALLER_BYTES {
+            return Err("the streams of this caller watch 4 MiB of URIs; close some first");
+        }
+        if self.bytes + bytes > MAX_BYTES {
+            return Err("all streams together watch 64 MiB of URIs; try again later");
+        }
+        Ok(())
+    }
+}
+
 impl Listening<'_> {
     /// Waits for news; `None` when the server is closing and everything was told.
     pub(crate) async fn next(&self) -> Option<BTreeSet<Change>> {
@@ -168,11 +202,22 @@ impl Listening<'_> {
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        lock(&self.changes.listeners).open.remove(&self.number);
+        let mut listeners = lock(&self.changes.listeners);
+        if listeners.open.remove(&self.number).is_some() {
+            listeners.bytes -= self.listener.bytes;
+        }
     }
 }
 
 impl Change {
+    /// Bytes that a listener keeps of it.
+    fn bytes(&self) -> usize {
+        match self {
+            Change::Tools | Change::Prompts | Change::Resources => 0,
+            Change::Resource(name) | Change::Task(name) => name.len(),
+        }
+    }
+
     /// The notification's method.
     pub(crate) fn method(&self) -> &'static str {
         match self {
@@ -209,8 +254,26 @@ mod tests {
         let changes = Changes::default();
         let listen = || changes.listen(Caller::Principal("/mcp".into(), None), BTreeSet::new());
         let mut open: Vec<_> = (0..MAX_LISTENERS).map(|_| listen().unwrap()).collect();
-        assert!(listen().is_none());
+        assert!(listen().is_err());
         open.pop();
-        assert!(listen().is_some());
+        assert!(listen().is_ok());
+    }
+
+    #[test]
+    fn bytes_of_listeners_are_bounded_for_a_caller_and_for_all_and_come_back() {
+        let changes = Changes::default();
+        let listen = |caller: u8| {
+            let wanted = BTreeSet::from([Change::Resource("x".repeat(256 << 10))]);
+            changes.listen(Caller::Session([caller; 16]), wanted)
+        };
+        let fill = |caller: u8| -> Vec<_> { (0..16).map(|_| listen(caller).unwrap()).collect() };
+        let mut all = vec![fill(0)];
+        assert!(listen(0).is_err_and(|told| told.contains("4 MiB")));
+        all.extend((1..16).map(fill));
+        assert!(listen(16).is_err_and(|told| told.contains("64 MiB")));
+        all.pop();
+        assert!(listen(16).is_ok());
+        drop(all);
+        assert_eq!(lock(&changes.listeners).bytes, 0);
     }
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use lyceum_http::{Context, Outcome};
-use lyceum_wire::{Era, Request, RpcError};
+use lyceum_wire::{Era, Request, RpcError, excerpt};
 use serde::Deserialize;
 
 use crate::json::{Object, object};
@@ -14,6 +14,8 @@ use crate::server::Server;
 
 /// The protocol's bound on suggestions in one answer.
 const MAX_VALUES: usize = 100;
+/// Bytes of what has been typed so far, and of all other arguments together.
+const MAX_TYPED_BYTES: usize = 8 << 10;
 
 /// What is being completed.
 #[derive(Debug, Clone, Default)]
@@ -98,6 +100,7 @@ pub(crate) async fn complete(
         serde_json::from_slice(&params).map_err(|error| {
             RpcError::invalid_params(format!("Invalid completion request: {error}"))
         })?;
+    check_sizes(&argument, &context)?;
     let asked = Some(server.clone());
     let completing =
         Completing { value: argument.value, arguments: context.arguments, server: asked };
@@ -141,6 +144,21 @@ fn encode(server: &Server, values: &[String], era: Era) -> Vec<u8> {
     })
 }
 
+fn check_sizes(argument: &Argument, context: &CompletionContext) -> Result<(), RpcError> {
+    let pairs = context.arguments.iter().map(|(name, value)| name.len() + value.len());
+    for (what, length) in [
+        ("argument.value", argument.value.len()),
+        ("context.arguments", pairs.fold(0, usize::saturating_add)),
+    ] {
+        if length > MAX_TYPED_BYTES {
+            return Err(RpcError::invalid_params(format!(
+                "{what} is {length} bytes long; what is completed has at most {MAX_TYPED_BYTES}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn unknown(what: &str, name: &str) -> RpcError {
-    RpcError::invalid_params(format!("Unknown {what}: {name}"))
+    RpcError::invalid_params(format!("Unknown {what}: {}", excerpt(name)))
 }

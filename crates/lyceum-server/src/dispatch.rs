@@ -62,7 +62,7 @@ impl Server {
             ("completion/complete", _) => completion::complete(self, &request, &cx).await,
             ("server/discover", Era::Modern) => Ok(discover::discover(self, &cx)),
             ("subscriptions/listen", Era::Modern) => {
-                listen::listen(self, &request, &cx, ForeignNews::default()).await
+                listen::listen(self, request, &cx, ForeignNews::default()).await
             }
             ("tasks/get", Era::Modern) => tasks::get(self, &request, &cx),
             ("tasks/update", Era::Modern) => tasks::update(self, &request, &cx),

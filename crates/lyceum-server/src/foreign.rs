@@ -142,7 +142,7 @@ impl Server {
     /// As the server itself would answer.
     pub async fn listen(
         &self,
-        request: &Request,
+        request: Request,
         cx: &Context,
         foreign: ForeignNews,
     ) -> Result<Outcome, RpcError> {

@@ -5,7 +5,7 @@
 mod initialize;
 mod tasks;
 
-use lyceum_http::{Context, Outcome, Session};
+use lyceum_http::{Context, MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS, Outcome, Session};
 use lyceum_wire::{LogLevel, Member, Request, RpcError};
 
 use crate::resource_read::{exists, uri};
@@ -56,7 +56,11 @@ fn subscribe(server: &Server, request: &Request, cx: &Context) -> Result<Outcome
         return Err(RpcError::resource_not_found(&uri, cx.era()));
     }
     if !session(cx)?.subscribe(&uri) {
-        return Err(RpcError::internal("this session has too many subscriptions"));
+        return Err(RpcError::internal(format!(
+            "too many subscriptions (a session may hold {MAX_SUBSCRIPTIONS}, and {} KiB of URIs); \
+             unsubscribe from some first",
+            MAX_SUBSCRIPTION_BYTES >> 10
+        )));
     }
     Ok(empty())
 }

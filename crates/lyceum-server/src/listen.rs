@@ -4,54 +4,41 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use lyceum_http::{Context, Delivery, Outcome};
-use lyceum_wire::{Id, Member, Object as Members, Request, RpcError, Writer, encode};
-use serde::Deserialize;
+use lyceum_wire::{Id, Object as Members, Request, RpcError, Writer, encode};
 
 use crate::changes::Change;
 use crate::error::Capability;
 use crate::foreign::ForeignNews;
 use crate::json::{Object, object};
+use crate::listen_filter::ListenFilter;
 use crate::resource_read::exists;
 use crate::server::Server;
 use crate::tasks::{self, Owner};
 
 /// The `_meta` key that says which stream a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Resources, and tasks, one stream may watch.
-const MAX_WATCHED: usize = 1024;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Filter {
-    #[serde(default)]
-    tools_list_changed: bool,
-    #[serde(default)]
-    prompts_list_changed: bool,
-    #[serde(default)]
-    resources_list_changed: bool,
-    #[serde(default)]
-    resource_subscriptions: Vec<String>,
-    task_ids: Option<Vec<String>>,
-}
 
 /// Answers `subscriptions/listen`: acknowledges, then tells what changes until the client leaves
 /// or the server closes.
 pub(crate) async fn listen(
     server: &Server,
-    request: &Request,
+    request: Request,
     cx: &Context,
     mut foreign: ForeignNews,
 ) -> Result<Outcome, RpcError> {
-    let filter = Filter::read(request)?;
+    let filter = ListenFilter::read(&request)?;
+    // A stream may last for days: of its request nothing but the id is kept.
+    let Request { id, params, .. } = request;
+    drop(params);
     if filter.task_ids.is_some() && !cx.capabilities.has(Capability::Tasks.bit()) {
         return Err(RpcError::missing_capability(Capability::Tasks.required()));
     }
-    let mut wanted = filter.honoured(server, cx);
+    let mut wanted = honoured(filter, server, cx);
     wanted.extend(foreign.tasks.drain(..).map(Change::Task));
     // Listening starts before the acknowledgement, so that nothing is missed in between.
-    let listening = server.0.changes.listen(cx.caller(), wanted.clone());
-    let listening = listening.ok_or_else(|| RpcError::internal("too many listening streams"))?;
-    if cx.outlet.send(acknowledgement(&wanted, &request.id)).await == Delivery::Dropped {
+    let acknowledgement = acknowledgement(&wanted, &id);
+    let listening = server.0.changes.listen(cx.caller(), wanted).map_err(RpcError::internal)?;
+    if cx.outlet.send(acknowledgement).await == Delivery::Dropped {
         let problem = "subscriptions/listen needs a client that accepts text/event-stream";
         return Err(RpcError::invalid_request(problem));
     }
@@ -60,11 +47,11 @@ pub(crate) async fn listen(
             changes = listening.next() => match changes {
                 Some(changes) => changes
                     .iter()
-                    .filter_map(|change| message(server, change, &request.id, cx))
+                    .filter_map(|change| message(server, change, &id, cx))
                     .collect(),
                 None => break,
             },
-            Some(task) = foreign.next() => vec![foreign_task(&task, &request.id)],
+            Some(task) = foreign.next() => vec![foreign_task(&task, &id)],
         };
         for message in messages {
             cx.outlet.send(message).await;
@@ -72,35 +59,26 @@ pub(crate) async fn listen(
     }
     Ok(Outcome::json(object(|result| {
         result.field("resultType", "complete");
-        write_meta(result, &request.id);
+        write_meta(result, &id);
     })))
 }
 
-impl Filter {
-    fn read(request: &Request) -> Result<Self, RpcError> {
-        let raw = request.params.get(Member::Notifications);
-        let raw = raw.ok_or_else(|| RpcError::invalid_params("notifications must say what for"))?;
-        serde_json::from_slice(raw)
-            .map_err(|error| RpcError::invalid_params(format!("Invalid notifications: {error}")))
-    }
-
-    /// What of it this server can tell.
-    fn honoured(self, server: &Server, cx: &Context) -> BTreeSet<Change> {
-        let offer = server.offer();
-        let mut wanted = BTreeSet::new();
-        let lists = [
-            (self.tools_list_changed && offer.tools, Change::Tools),
-            (self.prompts_list_changed && offer.prompts, Change::Prompts),
-            (self.resources_list_changed && offer.resources, Change::Resources),
-        ];
-        wanted.extend(lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, change)| change));
-        let uris = self.resource_subscriptions.into_iter().take(MAX_WATCHED);
-        wanted.extend(uris.filter(|uri| exists(server, uri)).map(Change::Resource));
-        let (owner, tasks) = (Owner::of(cx), &server.0.tasks);
-        let ids = self.task_ids.into_iter().flatten().take(MAX_WATCHED);
-        wanted.extend(ids.filter(|id| tasks.get(id, &owner).is_some()).map(Change::Task));
-        wanted
-    }
+/// What of a filter this server can tell.
+fn honoured(filter: ListenFilter, server: &Server, cx: &Context) -> BTreeSet<Change> {
+    let offer = server.offer();
+    let mut wanted = BTreeSet::new();
+    let lists = [
+        (filter.tools_list_changed && offer.tools, Change::Tools),
+        (filter.prompts_list_changed && offer.prompts, Change::Prompts),
+        (filter.resources_list_changed && offer.resources, Change::Resources),
+    ];
+    wanted.extend(lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, change)| change));
+    let uris = filter.resource_subscriptions.into_iter();
+    wanted.extend(uris.filter(|uri| exists(server, uri)).map(Change::Resource));
+    let (owner, tasks) = (Owner::of(cx), &server.0.tasks);
+    let ids = filter.task_ids.into_iter().flatten();
+    wanted.extend(ids.filter(|id| tasks.get(id, &owner).is_some()).map(Change::Task));
+    wanted
 }
 
 fn acknowledgement(wanted: &BTreeSet<Change>, id: &Id) -> Bytes {

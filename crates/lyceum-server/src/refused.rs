@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use lyceum_wire::{Revision, RpcError};
+use lyceum_wire::{Revision, RpcError, excerpt};
 
 use crate::call::Call;
 use crate::error::ToolError;
@@ -70,6 +70,7 @@ impl std::fmt::Debug for Refuse {
 
 /// How a call of a tool that is not there ends.
 pub(crate) fn unknown_tool(call: Call, name: String) -> Running {
+    let name = excerpt(&name).into_owned();
     let server = call.server.clone();
     if let Some(refuse) = &server.0.refuse {
         return refuse.run(call, Refused::UnknownTool { name });
@@ -112,7 +113,9 @@ pub(crate) async fn unknown_prompt(call: Call, name: String) -> ToolError {
     let server = call.server.clone();
     match &server.0.refuse {
         Some(refuse) => refuse.0(call, Refused::UnknownPrompt { name }).await,
-        None => ToolError::rpc(RpcError::invalid_params(format!("Unknown prompt: {name}"))),
+        None => {
+            ToolError::rpc(RpcError::invalid_params(format!("Unknown prompt: {}", excerpt(&name))))
+        }
     }
 }
 

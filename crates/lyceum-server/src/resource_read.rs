@@ -13,6 +13,9 @@ use crate::resource::{Reading, ResourceContents};
 use crate::server::Server;
 use crate::uri_template::Variables;
 
+/// Bytes of the URI of a resource that can be read or watched.
+pub const MAX_URI_BYTES: usize = 8 << 10;
+
 /// A read on its way, and what its resource adds to the contents.
 struct Started {
     reading: Reading,
@@ -59,6 +62,12 @@ pub(crate) async fn read(
 pub(crate) fn uri(request: &Request) -> Result<String, RpcError> {
     let uri = request.params.text(Member::Uri);
     let uri = uri.ok_or_else(|| RpcError::invalid_params("uri must say which resource"))?;
+    if uri.len() > MAX_URI_BYTES {
+        return Err(RpcError::invalid_params(format!(
+            "uri is {} bytes long; resources have URIs of at most {MAX_URI_BYTES} bytes",
+            uri.len()
+        )));
+    }
     Ok(uri.into_owned())
 }
 

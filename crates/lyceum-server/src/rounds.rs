@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use crate::ask::Ask;
 use crate::error::ToolError;
@@ -34,6 +35,9 @@ struct Memory {
     /// Seconds since 1970 after which the state is void.
     #[serde(rename = "x")]
     expires: u64,
+    /// The digest of the arguments it belongs to.
+    #[serde(rename = "d", default)]
+    arguments: String,
     #[serde(rename = "a", default, skip_serializing_if = "BTreeMap::is_empty")]
     answers: BTreeMap<String, Box<RawValue>>,
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
@@ -99,6 +103,7 @@ impl Rounds {
         let mut memory = self.lock();
         let memory = memory.get_or_insert_default();
         memory.expires = now() + STATE_LIFETIME.as_secs();
+        memory.arguments = digest(request.params.get(Member::Arguments));
         let payload = serde_json::to_vec(&memory).expect("raw JSON under string keys serializes");
         if payload.len() > MAX_STATE_BYTES {
             let message = "the answers so far are too large to carry on; ask for less at a time";
@@ -142,24 +147,28 @@ fn open(request: &Request, cx: &Context) -> Result<Memory, RpcError> {
         cx.sealer.open(Purpose::RequestState, binding, token.as_bytes())
     });
     let memory: Memory = serde_json::from_slice(&payload.ok_or_else(void)?).map_err(|_| void())?;
-    if memory.expires < now() { Err(void()) } else { Ok(memory) }
+    // Only now that the state is known to be ours: arguments can be large, and reading them costs many
+    // times their size.
+    let is_theirs = memory.expires >= now()
+        && memory.arguments == digest(request.params.get(Member::Arguments));
+    if is_theirs { Ok(memory) } else { Err(void()) }
 }
 
-/// What the state is good for: this caller, this method, this name, these arguments.
+/// What the state is sealed for: this caller, this method, this name. The arguments are in the state.
 fn with_binding<T>(request: &Request, cx: &Context, f: impl FnOnce(&[&[u8]]) -> T) -> T {
     let [endpoint, principal] = cx.binding();
     let name = request.params.text(Member::Name).or_else(|| request.params.text(Member::Uri));
     let name = name.unwrap_or_default();
-    let arguments = canonical(request.params.get(Member::Arguments));
-    f(&[endpoint, principal, request.method.as_bytes(), name.as_bytes(), &arguments])
+    f(&[endpoint, principal, request.method.as_bytes(), name.as_bytes()])
 }
 
-/// Arguments in one spelling, because a client may write them anew for each round.
-fn canonical(arguments: Option<&[u8]>) -> Vec<u8> {
-    match arguments.map(serde_json::from_slice::<Value>) {
-        None => b"{}".to_vec(),
-        Some(value) => value.map(|value| value.to_string().into_bytes()).unwrap_or_default(),
-    }
+/// A digest of the arguments in one spelling, because a client may write them anew for each round.
+fn digest(arguments: Option<&[u8]>) -> String {
+    let canonical = match arguments.map(serde_json::from_slice::<Value>) {
+        None => "{}".to_owned(),
+        Some(value) => value.map(|value| value.to_string()).unwrap_or_default(),
+    };
+    Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn now() -> u64 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::body::Incoming;
 use lyceum_gateway::Gateway;
-use lyceum_http::{ByteBudgets, Endpoint, Sealer, Site, serve};
+use lyceum_http::{ByteBudgets, Endpoint, Sealer, ServeOptions, Site, serve};
 use lyceum_kb::{Indexer, Kb};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -21,7 +21,7 @@ use crate::keys::{Admission, Gate, KeyRing, PathToken, Refusals};
 use crate::knox::{self, Surface};
 use crate::observed::Observed;
 use crate::rest::{self, Doorkeeper, Rest};
-use crate::{knowledge, library, monitoring};
+use crate::{knowledge, library, monitoring, open_files};
 
 /// How often an operator who serves strangers is reminded of it.
 const REMINDER: Duration = Duration::from_secs(60);
@@ -144,7 +144,9 @@ impl App {
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let site = self.site();
         let Self { listener, config, doors, gateway, rest, mut background, indexer, .. } = self;
-        let options = config.connections.clone();
+        let most = config.connections.connections;
+        let connections = open_files::connections(open_files::limit(), most);
+        let options = ServeOptions { connections, ..config.connections.clone() };
         let stop = async {
             shutdown.await;
             for Door { endpoint, handler, .. } in &doors {

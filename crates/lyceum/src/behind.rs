@@ -51,7 +51,16 @@ fn warn_of_unset(upstreams: &[UpstreamConfig]) {
 
 /// What a lockfile approves of.
 fn lock(file: &Path) -> anyhow::Result<Option<Lock>> {
-    Lock::load(file).with_context(|| format!("cannot use the lockfile {}", file.display()))
+    let lock = Lock::load(file);
+    let lock = lock.with_context(|| format!("cannot use the lockfile {}", file.display()))?;
+    if lock.as_ref().is_some_and(Lock::is_partial) {
+        tracing::warn!(
+            "{} does not cover all that upstreams say about their tools (icons, _meta); approve of \
+             the tools as they are with lyceum upstreams lock",
+            file.display()
+        );
+    }
+    Ok(lock)
 }
 
 /// What seals everything clients carry for us, and what we keep of authorization servers.

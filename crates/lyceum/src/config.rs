@@ -21,6 +21,7 @@ mod embeddings;
 mod endpoint;
 mod environment;
 mod error;
+mod exposure;
 mod given;
 mod keys;
 mod limits;
@@ -45,6 +46,7 @@ pub(crate) use settings::Settings;
 pub(crate) use values::{DialectName, StoreKind};
 
 use endpoint::Surroundings;
+use exposure::Exposure;
 use given::Layer;
 use settings::{DocumentSettings, IndexSettings};
 use values::{Listen, Preset};
@@ -53,6 +55,8 @@ use values::{Listen, Preset};
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     listen: Given<Listen>,
+    /// What lets other machines in, if anything does.
+    exposure: Option<Exposure>,
     /// Whether the operator accepts that strangers are served.
     open_to_all: bool,
     pub(crate) data: PathBuf,
@@ -124,24 +128,27 @@ impl Config {
 
     fn check(settings: Settings, environment: &Environment) -> Result<Self, ConfigError> {
         let listen = required(settings.listen);
+        let (host_list, origin_list) = (required(settings.hosts), required(settings.origins));
+        let hosts = hosts(listen.value.0, &host_list)?;
+        let origins = origins(&origin_list)?;
+        let exposure = Exposure::find(&listen, (&host_list, &hosts), (&origin_list, &origins));
         let preset = settings.preset.map(|preset| preset.value);
         let knox_prefix = required(settings.knox.prefix);
         let around = Surroundings {
             preset: preset.map(Preset::dialect),
             knox: preset.filter(|preset| *preset == Preset::Knox).map(|_| &knox_prefix),
             sse: required(settings.sse).value,
-            public: is_public(listen.value.0),
+            public: exposure.is_some(),
             environment,
         };
         let (maintenance, answers_kept) = limits::maintenance(settings.maintenance);
-        let policy =
-            Policy { answers_kept, ..policy(settings.documents, settings.index, preset) };
+        let policy = Policy { answers_kept, ..policy(settings.documents, settings.index, preset) };
         let (limits, connections) = limits::check(settings.limits, policy.max_body)?;
         Ok(Self {
             open_to_all: required(settings.i_know_unauthenticated).value,
             data: data(settings.data, environment)?,
-            hosts: hosts(listen.value.0, &required(settings.hosts))?,
-            origins: origins(&required(settings.origins))?,
+            hosts,
+            origins,
             log: log(required(settings.log))?,
             store: required(settings.store).value,
             embeddings: embeddings::check(settings.embeddings, environment)?,
@@ -158,6 +165,7 @@ impl Config {
                 .map(|given| given.value)
                 .unwrap_or_default(),
             listen,
+            exposure,
             limits,
             connections,
             maintenance,
@@ -167,10 +175,10 @@ impl Config {
     /// The address to listen on, unless it would let strangers in and nobody accepted that:
     /// `guarded` says whether there is a key to ask them for.
     pub(crate) fn listen(&self, guarded: bool) -> Result<SocketAddr, ConfigError> {
-        if self.is_public() && !self.open_to_all && !guarded {
-            return Err(ConfigError::at(&self.listen.source, refusal(self.listen.value.0)));
+        match &self.exposure {
+            Some(exposure) if !self.open_to_all && !guarded => Err(exposure.refusal()),
+            _ => Ok(self.listen.value.0),
         }
-        Ok(self.listen.value.0)
     }
 
     /// Whether callers need a key even before the first one is made.
@@ -178,9 +186,9 @@ impl Config {
         self.is_public() && !self.open_to_all
     }
 
-    /// Whether other machines can reach the server.
+    /// Whether other machines can reach the server, be it through a proxy.
     pub(crate) fn is_public(&self) -> bool {
-        is_public(self.listen.value.0)
+        self.exposure.is_some()
     }
 
     /// The file with the approved definitions of upstreams' tools.
@@ -199,10 +207,6 @@ impl Config {
     }
 }
 
-fn is_public(listen: SocketAddr) -> bool {
-    !listen.ip().is_loopback()
-}
-
 fn policy(documents: DocumentSettings, index: IndexSettings, preset: Option<Preset>) -> Policy {
     let skipped = preset.map_or(&[][..], Preset::skip_prefixes);
     Policy {
@@ -218,15 +222,6 @@ fn policy(documents: DocumentSettings, index: IndexSettings, preset: Option<Pres
 /// Unwraps a setting the defaults give.
 fn required<T>(setting: Option<Given<T>>) -> Given<T> {
     setting.expect("defaults.toml has this key")
-}
-
-fn refusal(listen: SocketAddr) -> String {
-    format!(
-        "{listen} can be reached from other machines and there is no API key to ask for; make one \
-         with `lyceum keys create NAME`, listen on 127.0.0.1:{port}, or serve everyone with \
-         --i-know-unauthenticated",
-        port = listen.port()
-    )
 }
 
 fn data(data: Option<Given<PathBuf>>, environment: &Environment) -> Result<PathBuf, ConfigError> {

@@ -17,6 +17,7 @@ mod library;
 mod logging;
 mod monitoring;
 mod observed;
+mod open_files;
 mod progress;
 mod rest;
 mod stdout;

@@ -28,7 +28,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
-use lyceum_http::guard::{check_content_encoding, check_host, check_origin};
+use lyceum_http::guard::{check_content_encoding, check_fetch_site, check_host, check_origin};
 use lyceum_http::{
     AnswerBody, ByteBudgets, CallerId, HostPolicy, Limits, OriginPolicy, REQUEST_ID,
     ResponseFuture, cors, peer, read_body, request_id,
@@ -157,7 +157,8 @@ impl Shared {
     {
         let path = head.uri.path();
         let admitted = check_host(&head.uri, &head.headers, &self.door.hosts)
-            .and_then(|()| check_origin(&head.headers, &self.door.origins).map(|_| ()));
+            .and_then(|()| check_origin(&head.headers, &self.door.origins))
+            .and_then(|_| check_fetch_site(&head.method, &head.headers));
         let open =
             self.routes.iter().any(|route| route.pattern == path && route.access == Access::Open);
         // A load balancer calls by address and without a key; it is told less.

@@ -1,5 +1,7 @@
 //! Sources, headers made of them, and what they must not show.
 
+use std::fs;
+
 use super::*;
 
 fn env(name: &str) -> Option<String> {

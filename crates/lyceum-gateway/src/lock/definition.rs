@@ -1,8 +1,13 @@
-//! The part of a definition that is held, and its hash.
+//! A definition as it is held, and its hash.
+//!
+//! All members are held: whatever an upstream says in one may reach a model or a person. Lockfiles of
+//! version 1 hold only some members, and what was approved by them is compared by those alone.
 //!
 //! The hash is taken of JSON without white space, with members sorted by name (by bytes, not by
 //! UTF-16 as in RFC 8785) and strings escaped as little as possible. Numbers are left as the upstream
 //! wrote them: `1` and `1.0` differ, because a reader may tell them apart.
+
+use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
@@ -17,18 +22,20 @@ pub enum Kind {
     Prompt,
 }
 
-/// What an upstream says about a tool or a prompt, as far as it is held.
+/// What an upstream says about a tool or a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     kind: Kind,
+    /// Whether it is only what lockfiles of version 1 hold.
+    is_partial: bool,
     name: String,
     hash: String,
     held: Tree,
 }
 
 impl Kind {
-    /// The members that are held, sorted; icons and `_meta` are nobody's orders.
-    fn members(self) -> &'static [&'static str] {
+    /// The members that lockfiles of version 1 hold.
+    fn first_members(self) -> &'static [&'static str] {
         match self {
             Kind::Tool => {
                 &["annotations", "description", "inputSchema", "name", "outputSchema", "title"]
@@ -49,19 +56,36 @@ impl Kind {
 impl Definition {
     /// Takes a definition as it stands in an upstream's list.
     pub fn read(kind: Kind, raw: &str) -> Result<Definition, String> {
-        Definition::of(kind, Tree::parse(raw)?)
+        Definition::of(kind, Tree::parse(raw)?, false)
     }
 
-    pub(super) fn of(kind: Kind, tree: Tree) -> Result<Definition, String> {
+    pub(super) fn of(kind: Kind, tree: Tree, is_partial: bool) -> Result<Definition, String> {
         let Tree::Members(mut members) = tree else {
             return Err("a definition must be an object".to_owned());
         };
-        members.retain(|(name, _)| kind.members().contains(&name.as_str()));
+        members.retain(|(name, _)| !is_partial || kind.first_members().contains(&name.as_str()));
         let held = Tree::Members(members).sorted();
         let name = held.get("name").and_then(Tree::text).ok_or("a definition needs a name")?;
         let digest = Sha256::digest(held.compact());
         let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Definition { kind, name: name.to_owned(), hash: format!("sha256:{digits}"), held })
+        let (name, hash) = (name.to_owned(), format!("sha256:{digits}"));
+        Ok(Definition { kind, is_partial, name, hash, held })
+    }
+
+    /// Whether it is only what lockfiles of version 1 hold.
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// As much of this definition as `pin` holds of its own.
+    pub(super) fn as_far_as<'a>(&'a self, pin: &Definition) -> Cow<'a, Definition> {
+        let part = |definition: &Definition| {
+            Definition::of(definition.kind, definition.held.clone(), true).ok()
+        };
+        match pin.is_partial {
+            true => part(self).map_or(Cow::Borrowed(self), Cow::Owned),
+            false => Cow::Borrowed(self),
+        }
     }
 
     /// What it defines.

@@ -11,8 +11,11 @@ use crate::tree::Tree;
 
 /// Bytes of a file; a thousand tools with large schemas are a tenth of it.
 const MAX_FILE: u64 = 64 << 20;
-/// The only version there is.
-const VERSION: &str = "1";
+/// The version that is written.
+const VERSION: &str = "2";
+/// The version whose definitions hold only some members. Those of them that are still in use are
+/// marked with it in a file of the present version.
+const FIRST_VERSION: &str = "1";
 
 /// Why there is no lock.
 #[derive(Debug, thiserror::Error)]
@@ -91,12 +94,14 @@ impl Lock {
 
     pub(super) fn parse(text: &str) -> Result<Lock, String> {
         let tree = Tree::parse(text)?;
-        if tree.get("version") != Some(&Tree::Plain(VERSION.to_owned())) {
-            return Err(format!("it is not of version {VERSION}"));
+        let is = |version: &str| tree.get("version") == Some(&Tree::Plain(version.to_owned()));
+        let is_first = is(FIRST_VERSION);
+        if !is_first && !is(VERSION) {
+            return Err(format!("it is of neither version {FIRST_VERSION} nor {VERSION}"));
         }
         let mut lock = Lock::default();
         for (name, pins) in members(tree.get("upstreams"), "upstreams")? {
-            lock.upstreams.insert(name.clone(), read_pins(name, pins)?);
+            lock.upstreams.insert(name.clone(), read_pins(name, pins, is_first)?);
         }
         Ok(lock)
     }
@@ -106,10 +111,13 @@ fn write_pins(pins: &Pins) -> Tree {
     let of = |wanted: Kind| {
         let pins = pins.iter().filter(move |((kind, _), _)| *kind == wanted);
         let entries = pins.map(|((_, name), pin)| {
-            let entry = vec![
+            let mut entry = vec![
                 ("hash".to_owned(), Tree::Text(pin.hash().to_owned())),
                 ("definition".to_owned(), pin.held().clone()),
             ];
+            if pin.is_partial() {
+                entry.push(("version".to_owned(), Tree::Plain(FIRST_VERSION.to_owned())));
+            }
             (name.clone(), Tree::Members(entry))
         });
         (wanted.plural().to_owned(), Tree::Members(entries.collect()))
@@ -117,13 +125,15 @@ fn write_pins(pins: &Pins) -> Tree {
     Tree::Members(vec![of(Kind::Tool), of(Kind::Prompt)])
 }
 
-fn read_pins(upstream: &str, tree: &Tree) -> Result<Pins, String> {
+fn read_pins(upstream: &str, tree: &Tree, is_first: bool) -> Result<Pins, String> {
     let mut pins = Pins::new();
     for kind in [Kind::Tool, Kind::Prompt] {
         for (name, entry) in members(tree.get(kind.plural()), kind.plural())? {
             let wrong = |reason: &str| format!("{upstream}, {}, {name}: {reason}", kind.plural());
             let definition = entry.get("definition").ok_or_else(|| wrong("no definition"))?;
-            let pin = Definition::of(kind, definition.clone()).map_err(|error| wrong(&error))?;
+            let is_partial = is_first || entry.get("version").is_some();
+            let pin = Definition::of(kind, definition.clone(), is_partial);
+            let pin = pin.map_err(|error| wrong(&error))?;
             if pin.name() != name {
                 return Err(wrong("it defines something else"));
             }

@@ -35,7 +35,10 @@ fn order_and_white_space_change_nothing_and_every_held_member_does() {
             "type":"integer"}},"type":"object"},"name":"read","description":"Read\u0073."}"#,
             "Known",
         ),
-        (&READ.replace(r#""name""#, r#""icons":[],"_meta":{"a":1},"name""#), "Known"),
+        (&READ.replace(r#""name""#, r#""icons":[],"name""#), "changed"),
+        (&READ.replace(r#""name""#, r#""_meta":{"a":1},"name""#), "changed"),
+        (&READ.replace(r#""name""#, r#""execution":{"taskSupport":"required"},"name""#), "changed"),
+        (&READ.replace(r#""name""#, r#""unheard_of":1,"name""#), "changed"),
         (&READ.replace("Reads.", "Reads. "), "changed"),
         (&READ.replace("Reads.", "Reads.\u{200b}"), "changed"),
         (&READ.replace("1e3", "1000"), "changed"),
@@ -51,7 +54,7 @@ fn order_and_white_space_change_nothing_and_every_held_member_does() {
 #[test]
 fn the_hash_is_the_one_of_the_sorted_json() {
     // Computed elsewhere.
-    let expected = "sha256:c323a65c259aa507a3e0b39f8e1977105635c643876f9c50ef368d93a1a52f8c";
+    let expected = "sha256:527b79e3b14c512e600fff20759bf88a6f6e92a0ac9deb8b056796ca8ccbe988";
     assert_eq!(tool(r#"{ "name": "a", "description": "é\n", "x": 1 }"#).hash(), expected);
 }
 
@@ -131,7 +134,7 @@ fn the_file_is_sorted_and_hides_nothing() {
     let text = lock.render();
     let hash = tool(r#"{"name":"b","description":"\u200b\udb40\udc41"}"#).hash().to_owned();
     let expected = r#"{
-  "version": 1,
+  "version": 2,
   "upstreams": {
     "empty": {
       "tools": {},
@@ -173,7 +176,7 @@ fn files_come_back_and_damaged_ones_are_refused() {
             "up, tools, read: the hash is not that of the definition",
         ),
         (text.replace("\"read\": {", "\"other\": {"), "it defines something else"),
-        (text.replace("\"version\": 1", "\"version\": 2"), "not of version 1"),
+        (text.replace("\"version\": 2", "\"version\": 3"), "of neither version 1 nor 2"),
         (text.replace("\"prompts\"", "\"x\""), "prompts must be an object"),
         (text[..50].to_owned(), "the JSON ends too early"),
     ];
@@ -183,6 +186,24 @@ fn files_come_back_and_damaged_ones_are_refused() {
         assert!(error.contains(expected) && error.contains("lyceum.lock"), "{error}");
     }
     assert!(matches!(lock.save(&here.path().join("no/dir")), Err(LockError::Write { .. })));
+}
+
+#[test]
+fn a_lockfile_of_version_1_goes_on_holding_what_it_held() {
+    let with_icons = READ.replace(r#""name""#, r#""icons":[{"src":"a"}],"name""#);
+    // What that version wrote: some members, and the hash of those.
+    let text = locked(&[READ]).render().replace("\"version\": 2", "\"version\": 1");
+    let mut lock = Lock::parse(&text).unwrap();
+    assert!(lock.is_partial());
+    assert_eq!(judged(&lock, &[&with_icons]), ["read: Known"]);
+    assert_eq!(judged(&lock, &[&with_icons.replace("Reads.", "Sends.")]), ["read: changed"]);
+    let renamed = with_icons.replace(r#""read""#, r#""read_file""#);
+    assert_eq!(judged(&lock, &[&renamed]), ["read_file: was read"]);
+    let again = Lock::parse(&lock.render()).unwrap();
+    assert_eq!(again, lock, "in a file of version 2 as well");
+    lock.approve("up", tool(&with_icons));
+    assert!(!lock.is_partial());
+    assert_eq!(judged(&lock, &[READ]), ["read: changed"]);
 }
 
 #[test]

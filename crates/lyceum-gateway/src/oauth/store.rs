@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use lyceum_http::{MAX_TOKEN_BYTES, Purpose, Sealer, refuse_if_shared};
+use lyceum_http::{MAX_TOKEN_BYTES, Purpose, Sealer, open_secret_file};
 use serde::{Deserialize, Serialize};
 
 use super::client::Identity;
@@ -206,12 +206,11 @@ fn change(path: &Path, edit: impl FnOnce(&mut Contents)) -> Result<(), OAuthErro
 }
 
 fn read(path: &Path) -> io::Result<Contents> {
-    let file = match File::open(path) {
+    let file = match open_secret_file(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
         Err(error) => return Err(error),
     };
-    refuse_if_shared(&file)?;
     let mut text = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(|_| {

@@ -12,6 +12,8 @@ pub struct Exit {
     pub last_words: Vec<String>,
 }
 
+/// Says how it ended and not what it wrote, which may be nobody's business: callers read this. What it
+/// wrote is in the log.
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
@@ -21,6 +23,6 @@ impl fmt::Display for Exit {
         if self.last_words.is_empty() {
             return Ok(());
         }
-        write!(f, "; it said last: {}", self.last_words.join(" | "))
+        write!(f, "; what it wrote to its standard error is in the log")
     }
 }

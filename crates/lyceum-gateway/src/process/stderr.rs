@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
 use crate::invisible;
+use crate::redact::redacted;
 
 /// Bytes of a line; what is beyond is left out.
 const MAX_LINE: usize = 2048;
@@ -98,7 +99,7 @@ impl Line {
     fn end(&mut self, tail: &Tail, log: &mut Log) {
         let text = String::from_utf8_lossy(&self.bytes);
         // A log is read on terminals, which must not take orders from a child.
-        let mut text = invisible::visible(text.trim_end()).into_owned();
+        let mut text = redacted(&invisible::visible(text.trim_end())).into_owned();
         if self.cut {
             text.push('…');
         }
@@ -167,6 +168,7 @@ mod tests {
         let cut = format!("{}…", "x".repeat(MAX_LINE));
         let expected = ["one", &cut, r"\u{1b}[31mred\u{7}", "tail"];
         assert_eq!(last_words(bytes.as_bytes()).await, expected);
+        assert_eq!(last_words(b"API_KEY=sk-1 is no good").await, ["API_KEY=*** is no good"]);
         assert_eq!(last_words(b"\xff\xfe").await, ["\u{fffd}\u{fffd}"]);
     }
 

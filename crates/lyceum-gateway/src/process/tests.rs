@@ -146,7 +146,7 @@ async fn an_early_death_says_how_and_why() {
     let exit = child.handle.exited().await;
     assert_eq!(
         exit.to_string(),
-        "the process ended (exit status: 1); it said last: no such module | bye"
+        "the process ended (exit status: 1); what it wrote to its standard error is in the log"
     );
     let exit = start("kill -9 $$").handle.exited().await;
     assert_eq!(exit.to_string(), "the process ended (signal: 9 (SIGKILL))");

@@ -258,7 +258,7 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
             let Child { stdin, stdout, handle } = child?;
             match client.connect_over(stdout, stdin).await {
                 Ok(peer) => Ok(Connection::new(peer, Some(handle), Arc::clone(dialling.updates))),
-                Err(error) => Err(DialError::Child(error, handle.stop().await)),
+                Err(error) => Err(DialError::Child(error, ended(&config.name, &handle).await)),
             }
         }
     };
@@ -269,6 +269,16 @@ async fn start(command: &[String], dialling: Dialling<'_>) -> Result<Connection,
         }
         ended => ended,
     }
+}
+
+/// Stops a process that could not be spoken with. Only the log says what it wrote.
+async fn ended(upstream: &str, handle: &process::Handle) -> Exit {
+    let exit = handle.stop().await;
+    if !exit.last_words.is_empty() {
+        let words = exit.last_words.join(" | ");
+        tracing::warn!(upstream, "the process could not be used; it wrote last: {words}");
+    }
+    exit
 }
 
 fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {

@@ -16,6 +16,8 @@ use super::own;
 
 /// Resources of one upstream that are watched at once.
 const MAX_WATCHED: usize = 10_000;
+/// Bytes of their URIs.
+const MAX_WATCHED_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -28,6 +30,8 @@ struct State {
     callers: HashMap<Caller, Watcher>,
     /// How many callers watch a resource, by the upstream's own URI.
     n_callers: HashMap<String, usize>,
+    /// Bytes of the URIs in `n_callers`.
+    bytes: usize,
 }
 
 /// Somebody who watches, or is about to.
@@ -175,8 +179,13 @@ impl Watched {
 impl State {
     /// Where to note that somebody watches `uri`; None if that would be too many.
     fn add(&mut self, who: &Who, uri: &str) -> Option<&mut Watches> {
-        if self.n_callers.len() >= MAX_WATCHED && !self.n_callers.contains_key(uri) {
+        let is_new = !self.n_callers.contains_key(uri);
+        let is_full = self.n_callers.len() >= MAX_WATCHED;
+        if is_new && (is_full || self.bytes + uri.len() > MAX_WATCHED_BYTES) {
             return None;
+        }
+        if is_new {
+            self.bytes += uri.len();
         }
         let watcher = self.callers.entry(who.caller.clone()).or_insert_with(|| Watcher {
             capabilities: who.capabilities.clone(),
@@ -192,7 +201,7 @@ impl State {
     /// Forgets what a caller no longer watches.
     fn tidy(&mut self, caller: &Caller) {
         let Some(watcher) = self.callers.get_mut(caller) else { return };
-        watcher.tidy(&mut self.n_callers);
+        watcher.tidy(&mut self.n_callers, &mut self.bytes);
         if watcher.resources.is_empty() {
             watcher.changed.notify_one();
             self.callers.remove(caller);
@@ -201,7 +210,7 @@ impl State {
 
     fn tidy_all(&mut self) {
         self.callers.retain(|_, watcher| {
-            watcher.tidy(&mut self.n_callers);
+            watcher.tidy(&mut self.n_callers, &mut self.bytes);
             if watcher.resources.is_empty() {
                 watcher.changed.notify_one();
             }
@@ -211,7 +220,7 @@ impl State {
 }
 
 impl Watcher {
-    fn tidy(&mut self, n_callers: &mut HashMap<String, usize>) {
+    fn tidy(&mut self, n_callers: &mut HashMap<String, usize>, bytes: &mut usize) {
         self.resources.retain(|uri, watches| {
             watches.sessions.retain(|(session, public)| {
                 session.upgrade().is_some_and(|session| session.is_subscribed(public))
@@ -221,6 +230,7 @@ impl Watcher {
                 *n -= 1;
                 if *n == 0 {
                     n_callers.remove(uri);
+                    *bytes -= uri.len();
                 }
             }
             is_watched
@@ -284,5 +294,17 @@ mod tests {
         assert_eq!(watched.uris_of(&who(2).caller), BTreeSet::from(["0".to_owned()]));
         let none = watched.stream(&who(3), vec!["other".into()]);
         assert!(!watched.has(&who(3).caller) && none.uris.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_are_watched_are_bounded_and_come_back() {
+        let watched = Arc::new(Watched::default());
+        let long = |n: usize| format!("{n:08192}");
+        let most = MAX_WATCHED_BYTES / 8192;
+        let watch = watched.stream(&who(1), (0..=most).map(long).collect());
+        assert_eq!(watched.uris().len(), most);
+        drop(watch);
+        assert!(watched.uris().is_empty());
+        assert_eq!(watched.lock().bytes, 0);
     }
 }

@@ -152,7 +152,12 @@ impl fmt::Display for RefusedStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HTTP {}", self.status)?;
         if let Some(location) = &self.location {
-            write!(f, " to {location} (redirects are not followed, use that URL if it is right)")?;
+            // The rest of it may be a secret, such as a signature.
+            let place = location.split(['?', '#']).next().unwrap_or_default();
+            let host = place.split("://").nth(1).unwrap_or(place);
+            let has_user = host.split('/').next().is_some_and(|host| host.contains('@'));
+            let place = if has_user { "another place" } else { place };
+            write!(f, " to {place} (redirects are not followed, use that URL if it is right)")?;
         }
         if let Some(challenge) = &self.challenge {
             write!(f, ", it wants credentials: {challenge}")?;

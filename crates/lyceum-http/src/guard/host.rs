@@ -3,7 +3,7 @@
 //! Looks at every place that names the addressee (the target's authority, the Host lines) and wants
 //! them to agree. Says nothing about the sender: see `origin`.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::{HeaderMap, Uri, header};
 
@@ -81,6 +81,18 @@ impl HostPolicy {
         };
         self.allowed.push(Entry::Host { name, port: authority.port });
         Ok(())
+    }
+
+    /// Whether it answers for names of this very machine only.
+    pub fn is_loopback_only(&self) -> bool {
+        self.allowed.iter().all(|entry| match entry {
+            Entry::Everyone => false,
+            Entry::Host { name: HostName::V6(ip), .. } => ip.is_loopback(),
+            Entry::Host { name: HostName::Text(name), .. } => {
+                let is_loopback = |ip: Ipv4Addr| ip.is_loopback();
+                **name == *"localhost" || name.parse().is_ok_and(is_loopback)
+            }
+        })
     }
 
     /// Recognizes `name` or `name:port` as we would write it ourselves, which is how nearly every

@@ -40,6 +40,14 @@ impl OriginPolicy {
         }
     }
 
+    /// Whether it allows pages of this very machine only.
+    pub fn is_loopback_only(&self) -> bool {
+        let is_loopback = |origin: &str| {
+            split_origin(origin).is_some_and(|(_, authority)| authority.is_loopback())
+        };
+        self.allowed.iter().all(|origin| is_loopback(origin))
+    }
+
     fn allows(&self, origin: &str) -> bool {
         match split_origin(origin) {
             Some((_, authority)) if authority.is_loopback() => true,

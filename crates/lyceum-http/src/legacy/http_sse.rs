@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use lyceum_wire::{
-    ClientCapabilities, Era, ErrorCode, LogLevel, Member, Message, Revision, RpcError, encode,
+    ClientCapabilities, Era, ErrorCode, LogLevel, Message, Revision, RpcError, encode,
 };
 use tower_service::Service;
 
@@ -103,7 +103,7 @@ impl<H: Handler> HttpSse<H> {
     {
         let (head, body) = request.into_parts();
         let shared = &self.shared;
-        let mut reply = match shared.admit(&head.uri, &Fields::of(&head.headers)) {
+        let mut reply = match shared.admit(&head, &Fields::of(&head.headers)) {
             Err(refused) => crate::pipeline::refuse(&refused),
             Ok(origin) => {
                 let mut reply = self.walk(&head, body, peer).await.unwrap_or_else(|reply| reply);
@@ -271,7 +271,7 @@ impl<H: Handler> HttpSse<H> {
             outlet.outbox.push_answer(Answer::error(&id, &error, Era::Legacy).message);
             return Ok(());
         }
-        let progress_token = request.params.slice(Member::MetaProgressToken);
+        let progress_token = request.params.progress_token();
         let cx = self.context(&session, principal, peer, progress_token);
         let call = self.shared.start(request, cx);
         running.spawn(async move {

@@ -1,12 +1,12 @@
 //! The file that remembers ended sessions across restarts: `key expiry` per line, appended as they
 //! end and rewritten before it grows without bound.
 //!
-//! Endpoints of one process may share a file. Another process, such as the one that is being
-//! replaced, may append to it too, but loses what it adds once this one rewrites the file.
+//! Endpoints of one process may share a file, and so may processes: each follows what the others add
+//! ([`JournalFollower`]), and a lock on the file keeps them from adding to one that is being rewritten.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -15,6 +15,10 @@ pub(super) type Ended = (u128, u64);
 
 /// Expired lines that are not worth rewriting the file for when it is opened.
 const STALE: usize = 1024;
+
+/// How often the lock is tried that another process has, a millisecond apart. One that has it for longer
+/// is stuck, and is not waited for.
+const LOCK_ATTEMPTS: usize = 20;
 
 /// The journals this process has open. A second handle on the same file would go on writing to the
 /// old one after the first rewrote it.
@@ -37,11 +41,11 @@ impl Journal {
     /// Opens the journal at `path`, and returns what it remembers that has not expired at `now`.
     ///
     /// # Errors
-    /// When the file cannot be read or written. One that does not exist is made.
+    /// When the file cannot be read or written. One that does not exist is made, for its owner only.
     pub(super) fn open(path: &Path, now: u64) -> io::Result<(Arc<Self>, Vec<Ended>)> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, journal| journal.strong_count() > 0);
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = open_private(path)?;
         let path = fs::canonicalize(path)?;
         if let Some(journal) = open.get(&path).and_then(Weak::upgrade) {
             let state = journal.lock();
@@ -65,18 +69,43 @@ impl Journal {
         Ok((journal, ended))
     }
 
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Remembers one more. Of more than twice `limit`, all but the `limit` that expire last are
     /// forgotten.
     pub(super) fn add(&self, (key, expiry): Ended, limit: usize, now: u64) {
         let mut state = self.lock();
         state.lines += 1;
-        if let Err(error) = writeln!(state.file, "{key:032x} {expiry}") {
+        let written =
+            self.lock_file(&mut state).and_then(|()| writeln!(state.file, "{key:032x} {expiry}"));
+        if let Err(error) = written {
             let path = self.path.display();
             tracing::error!("cannot remember that a session ended in {path}: {error}");
         }
         if state.lines > 2 * limit {
             self.rewrite(&mut state, limit, now);
         }
+        // A file that was replaced has lost its lock with its last handle.
+        let _ = state.file.unlock();
+    }
+
+    /// Locks the file against other processes, after opening the one that is there now if another
+    /// process has replaced it.
+    fn lock_file(&self, state: &mut State) -> io::Result<()> {
+        for _ in 0..LOCK_ATTEMPTS {
+            let is_locked = state.file.try_lock().is_ok();
+            if FileId::of(&state.file.metadata()?) != FileId::at(&self.path) {
+                state.file = open_private(&self.path)?;
+            } else if is_locked {
+                return Ok(());
+            } else {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        Ok(())
     }
 
     fn rewrite(&self, state: &mut State, limit: usize, now: u64) {
@@ -107,9 +136,90 @@ fn write_anew(path: &Path, ended: &[Ended]) -> io::Result<fs::File> {
         ended.iter().map(|(key, expiry)| format!("{key:032x} {expiry}\n")).collect();
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
-    fs::write(&fresh, lines)?;
+    let _ = fs::remove_file(&fresh);
+    let mut file = open_private(Path::new(&fresh))?;
+    file.write_all(lines.as_bytes())?;
     fs::rename(&fresh, path)?;
-    fs::OpenOptions::new().append(true).open(path)
+    Ok(file)
+}
+
+/// Opens a file to append to, making it if need be, and lets nobody but its owner read it.
+fn open_private(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(file)
+}
+
+/// Tells one file from another that took its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl FileId {
+    #[cfg(unix)]
+    fn of(file: &fs::Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        Some(Self(file.dev(), file.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Option<Self> {
+        None
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().and_then(|file| Self::of(&file))
+    }
+}
+
+/// Reads what is added to a journal, by this process or another.
+#[derive(Debug)]
+pub(super) struct JournalFollower {
+    path: PathBuf,
+    id: Option<FileId>,
+    /// Bytes read so far.
+    read: u64,
+}
+
+impl JournalFollower {
+    /// Follows the journal at `path` from its beginning.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, id: None, read: 0 }
+    }
+
+    /// Whether there is something new to read. Cheap.
+    pub(super) fn has_news(&self) -> bool {
+        fs::metadata(&self.path)
+            .is_ok_and(|file| FileId::of(&file) != self.id || file.len() != self.read)
+    }
+
+    /// What was added since it was last called, as far as it has not expired at `now`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(super) fn news(&mut self, now: u64) -> io::Result<Vec<Ended>> {
+        let mut file = fs::File::open(&self.path)?;
+        let (id, length) = (FileId::of(&file.metadata()?), file.metadata()?.len());
+        if id != self.id || length < self.read {
+            (self.id, self.read) = (id, 0);
+        }
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        // The last line may be under way.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.read += whole as u64;
+        Ok(unexpired(&String::from_utf8_lossy(&text[..whole]), now))
+    }
 }
 
 fn unexpired(text: &str, now: u64) -> Vec<Ended> {
@@ -165,5 +275,43 @@ mod tests {
         assert!(ended.is_empty() && fs::read_to_string(&path).unwrap().is_empty());
         journal.add((6, 100), 10, 50);
         assert_eq!(unexpired(&fs::read_to_string(&path).unwrap(), 50), [(6, 100)]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn journals_are_for_their_owner_only_old_ones_too() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ended");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        drop(Journal::open(&path, 0).unwrap());
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let (journal, _) = Journal::open(&path, 0).unwrap();
+        assert_eq!(mode(), 0o600);
+        (0..25).for_each(|key| journal.add((key, 100), 10, 0));
+        assert_eq!(mode(), 0o600, "a rewritten one as well");
+    }
+
+    #[test]
+    fn a_follower_hears_what_is_added_and_survives_a_rewriting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ended");
+        let (journal, _) = Journal::open(&path, 0).unwrap();
+        let mut follower = JournalFollower::new(path.clone());
+        journal.add((1, 100), 10, 0);
+        assert!(follower.has_news());
+        assert_eq!(follower.news(0).unwrap(), [(1, 100)]);
+        assert!(!follower.has_news() && follower.news(0).unwrap().is_empty());
+        // Another process, whose line is under way at first.
+        let mut elsewhere = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        write!(elsewhere, "{:032x} 10", 2).unwrap();
+        assert!(follower.news(0).unwrap().is_empty());
+        writeln!(elsewhere, "0").unwrap();
+        assert_eq!(follower.news(0).unwrap(), [(2, 100)]);
+        // It rewrites the file, and what this process adds goes to the new one.
+        drop(write_anew(&path, &[(3, 100)]).unwrap());
+        journal.add((4, 100), 10, 0);
+        assert_eq!(follower.news(0).unwrap(), [(3, 100), (4, 100)]);
     }
 }

@@ -17,10 +17,12 @@ mod registry;
 mod running;
 mod session;
 mod standalone;
+mod subscriptions;
 mod token;
 
 pub use http_sse::HttpSse;
 pub(crate) use origin::Origin;
 pub(crate) use registry::Sessions;
 pub(crate) use running::RunningCall;
-pub use session::{MAX_QUESTIONS, MAX_SUBSCRIPTIONS, Session};
+pub use session::{MAX_QUESTIONS, Session};
+pub use subscriptions::{MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS};

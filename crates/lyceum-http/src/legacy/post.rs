@@ -203,7 +203,7 @@ impl<H: Handler> Shared<H> {
         principal: Option<Principal>,
         outlet: Arc<dyn Outlet>,
     ) -> Context {
-        let progress_token = request.params.slice(Member::MetaProgressToken);
+        let progress_token = request.params.progress_token();
         self.context(origin, session, progress_token, principal, outlet)
     }
 

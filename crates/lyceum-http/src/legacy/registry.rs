@@ -11,9 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHashMap;
 use tokio::time::Duration;
 
-use super::journal::Journal;
+use super::journal::{Journal, JournalFollower};
 use super::opened::OpenedIds;
 use super::session::Session;
+use super::subscriptions::SubscriptionBudget;
 use super::token::{SessionToken, unix_now};
 use crate::context::Principal;
 use crate::limits::Limits;
@@ -23,6 +24,9 @@ use crate::too_many::{Held, Tally, TooMany};
 const SHARDS: usize = 16;
 /// Revoked ids remembered; beyond that those nearest to their expiry are forgotten first.
 const MAX_REVOKED: usize = 131_072;
+
+/// How often to look whether another process has ended sessions.
+const FOLLOW: Duration = Duration::from_millis(500);
 
 /// All live sessions.
 #[derive(Debug)]
@@ -34,6 +38,7 @@ pub(crate) struct Sessions {
     /// The running calls of each principal, in both eras.
     pub(crate) calls_of: Arc<Tally>,
     replay: Arc<ReplayBudget>,
+    subscribed: Arc<SubscriptionBudget>,
     journal: Option<Arc<Journal>>,
     sweeping: AtomicBool,
     pub(crate) opened: OpenedIds,
@@ -86,6 +91,7 @@ impl Sessions {
             calls: AtomicUsize::new(0),
             calls_of: Arc::new(calls_of),
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
+            subscribed: Arc::default(),
             journal: None,
             sweeping: AtomicBool::new(false),
             opened: OpenedIds::default(),
@@ -108,6 +114,46 @@ impl Sessions {
         }
         self.journal = Some(journal);
         Ok(self)
+    }
+
+    /// Ends the sessions that were ended by another process with the same journal, until `self` is no
+    /// more; `ended` is told of each that lived here.
+    pub(crate) fn follow_journal<F: Fn([u8; 16]) + Send + 'static>(
+        self: &Arc<Self>,
+        ended: F,
+    ) -> impl Future<Output = ()> + Send + use<F> {
+        let path = self.journal.as_ref().map(|journal| journal.path().to_owned());
+        let sessions = Arc::downgrade(self);
+        async move {
+            let Some(path) = path else { return };
+            let mut follower = JournalFollower::new(path);
+            loop {
+                tokio::time::sleep(FOLLOW).await;
+                let Some(sessions) = sessions.upgrade() else { return };
+                if !follower.has_news() {
+                    continue;
+                }
+                let read =
+                    tokio::task::spawn_blocking(move || (follower.news(unix_now()), follower));
+                let Ok((news, back)) = read.await else { return };
+                follower = back;
+                for (key, expiry) in news.unwrap_or_default() {
+                    if sessions.end_elsewhere(key.to_be_bytes(), expiry) {
+                        ended(key.to_be_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a session that another process has ended; `false` when that is known already.
+    fn end_elsewhere(&self, key: [u8; 16], expiry: u64) -> bool {
+        if self.read(key).revoked.contains_key(&key) {
+            return false;
+        }
+        self.write(key).revoke(key, expiry);
+        self.remove(key);
+        true
     }
 
     /// The live state of a session that is being used, if it has any.
@@ -142,7 +188,7 @@ impl Sessions {
             return Ok(session);
         }
         if shard.revoked.contains_key(&token.key) {
-            let ended = Session::new(token.key, token.revision, token.capabilities);
+            let ended = self.session(token);
             ended.close();
             return Ok(Arc::new(ended));
         }
@@ -151,11 +197,16 @@ impl Sessions {
             self.live.fetch_sub(1, Ordering::Relaxed);
             return Err(TooMany::Sessions);
         }
-        let session = Arc::new(Session::new(token.key, token.revision, token.capabilities));
+        let session = Arc::new(self.session(token));
         shard.live.insert(token.key, Live { session: Arc::clone(&session), _held: held });
         drop(shard);
         self.keep_swept();
         Ok(session)
+    }
+
+    fn session(&self, token: &SessionToken) -> Session {
+        let subscribed = Arc::clone(&self.subscribed);
+        Session::new(token.key, token.revision, token.capabilities, subscribed)
     }
 
     /// Counts a call that is to run apart from its connection.

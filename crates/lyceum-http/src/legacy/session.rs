@@ -3,7 +3,6 @@
 //! An entry exists only while something needs it (a stream, a pending question, a subscription, a
 //! log level) and is swept when idle. The identity of a session lives in its token alone.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,12 +13,11 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, timeout};
 
+use super::subscriptions::{SubscriptionBudget, Subscriptions};
 use crate::context::Delivery;
 use crate::outbox::Outbox;
 use crate::too_many::TooMany;
 
-/// Subscriptions one session may hold.
-pub const MAX_SUBSCRIPTIONS: usize = 1024;
 /// Questions to the client one session may have open.
 pub const MAX_QUESTIONS: usize = 256;
 
@@ -41,7 +39,7 @@ struct State {
     settled: bool,
     capabilities: ClientCapabilities,
     log_level: LogLevel,
-    subscriptions: BTreeSet<String>,
+    subscriptions: Subscriptions,
     questions: FxHashMap<u64, oneshot::Sender<Reply>>,
     last_question: u64,
     calls: FxHashMap<u64, RunningCall>,
@@ -87,18 +85,24 @@ impl Session {
     /// A session for a connection that has no token, such as stdio; `standalone` carries what is
     /// not part of any call.
     pub fn detached(revision: Revision, standalone: Arc<Outbox>) -> Self {
-        let session = Self::new([0; 16], revision, ClientCapabilities::default());
+        let capabilities = ClientCapabilities::default();
+        let session = Self::new([0; 16], revision, capabilities, Arc::default());
         session.lock().standalone = Some(standalone);
         session
     }
 
-    pub(crate) fn new(key: [u8; 16], revision: Revision, capabilities: ClientCapabilities) -> Self {
+    pub(super) fn new(
+        key: [u8; 16],
+        revision: Revision,
+        capabilities: ClientCapabilities,
+        subscribed: Arc<SubscriptionBudget>,
+    ) -> Self {
         let state = State {
             revision,
             settled: false,
             capabilities,
             log_level: LogLevel::Info,
-            subscriptions: BTreeSet::new(),
+            subscriptions: Subscriptions::new(subscribed),
             questions: FxHashMap::default(),
             last_question: 0,
             calls: FxHashMap::default(),
@@ -150,14 +154,13 @@ impl Session {
         self.lock().log_level = level;
     }
 
-    /// Subscribes to a resource; `false` when the session holds too many subscriptions.
+    /// Subscribes to a resource; `false` when the session holds [`MAX_SUBSCRIPTIONS`] or
+    /// [`MAX_SUBSCRIPTION_BYTES`] of them, or all sessions together hold too many bytes.
+    ///
+    /// [`MAX_SUBSCRIPTIONS`]: crate::MAX_SUBSCRIPTIONS
+    /// [`MAX_SUBSCRIPTION_BYTES`]: crate::MAX_SUBSCRIPTION_BYTES
     pub fn subscribe(&self, uri: &str) -> bool {
-        let subscriptions = &mut self.lock().subscriptions;
-        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(uri) {
-            return false;
-        }
-        subscriptions.insert(uri.to_owned());
-        true
+        self.lock().subscriptions.add(uri)
     }
 
     /// Ends a subscription, if there is one.

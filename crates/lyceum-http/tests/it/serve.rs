@@ -129,6 +129,51 @@ async fn idle_connection_is_closed_and_a_busy_one_is_not() {
     talking.call(&echo("bye")).await;
 }
 
+/// Without it they would wait until others were idle for 75 seconds.
+#[tokio::test]
+async fn idle_connections_make_room_for_new_ones_and_busy_ones_stay() {
+    let lab = Lab::new();
+    let options = ServeOptions { connections: 8, ..ServeOptions::default() };
+    let server = lab.serve_with(options).await;
+    let mut waiting = server.connect().await;
+    waiting.send(modern(7, "puppet", json!({"name": "p"})).to_bytes()).await;
+    let puppet = lab.fixture.puppet("p").await;
+    let mut idle = Vec::new();
+    for number in 0..40 {
+        let mut connection = server.connect().await;
+        if number % 2 == 0 {
+            connection.call(&echo("once")).await;
+        }
+        idle.push(connection);
+        let served = timeout(Duration::from_secs(5), async {
+            server.connect().await.call(&echo("innocent")).await
+        });
+        assert_eq!(served.await.expect("room was made").status(), 200);
+    }
+    assert!(idle[0].closes_within(Duration::from_secs(5)).await);
+    puppet.finish("patience");
+    assert_eq!(text_of(&waiting.response().await.json()), "patience");
+}
+
+#[tokio::test]
+async fn every_answer_forbids_browsers_to_guess_its_type() {
+    let server = Lab::new().serve().await;
+    for (request, status) in [
+        (echo("hi"), 200),
+        (initialize("2025-11-25"), 200),
+        (modern(7, "burst", json!({})), 200),
+        (echo("hi").header("origin", "https://evil.example"), 403),
+        (Request::new("GET", "/nowhere"), 404),
+        (Request::new("PUT", PATH), 405),
+        (Request::post(PATH, "{"), 400),
+        (Request::new("OPTIONS", PATH), 204),
+    ] {
+        let response = server.connect().await.call(&request).await;
+        assert_eq!(response.status(), status, "{}", request.target);
+        assert_eq!(response.head.get("x-content-type-options"), Some("nosniff"), "{status}");
+    }
+}
+
 #[tokio::test]
 async fn kept_connection_may_idle_longer_than_a_head_may_take() {
     let lab = Lab::new();

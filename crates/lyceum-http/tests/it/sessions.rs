@@ -442,3 +442,27 @@ async fn release_abandoned_handshakes_keep_nothing() {
     assert!(grown < 50 << 10, "{grown} KiB for {SESSIONS} sessions");
     assert_eq!(lab.fixture.live_sessions(), 0);
 }
+
+#[tokio::test]
+async fn session_ended_elsewhere_is_ended_here() {
+    let directory = tempfile::tempdir().unwrap();
+    let sealer = std::sync::Arc::new(lyceum_http::Sealer::ephemeral());
+    let one = Lab::with(|endpoint| {
+        endpoint.sealer(sealer.clone()).revocations(directory.path().join("ended"))
+    });
+    let other = Lab::with(|endpoint| {
+        endpoint.sealer(sealer.clone()).revocations(directory.path().join("ended"))
+    });
+    let (session, kept) = (one.session("2025-11-25").await, one.session("2025-11-25").await);
+    let mut stream = other.open(&crate::lab::get(&session)).await;
+    let ping = |session: &str| {
+        Request::legacy(PATH, 1, "ping", json!({})).header("mcp-session-id", session)
+    };
+    assert_eq!(other.send(&ping(&session)).await.status(), 200);
+    let end = Request::new("DELETE", PATH).header("mcp-session-id", &session);
+    assert_eq!(one.send(&end).await.status(), 200);
+    let ended = tokio::time::timeout(tokio::time::Duration::from_secs(10), stream.rest());
+    ended.await.expect("its stream ends");
+    assert_eq!(other.send(&ping(&session)).await.status(), 404);
+    assert_eq!(other.send(&ping(&kept)).await.status(), 200);
+}

@@ -283,7 +283,7 @@ impl<H: Handler> Connection<H> {
     }
 
     fn legacy_context(&self, request: &Request, slot: &Arc<Slot>) -> Context {
-        let progress_token = request.params.slice(Member::MetaProgressToken);
+        let progress_token = request.params.progress_token();
         Context { progress_token, ..self.context(slot) }
     }
 
@@ -318,7 +318,7 @@ impl<H: Handler> Connection<H> {
             served: self.options.served,
             capabilities: modern.capabilities,
             log_level: modern.log_level,
-            progress_token: request.params.slice(Member::MetaProgressToken),
+            progress_token: request.params.progress_token(),
             principal: None,
             peer: None,
             budgets: Arc::clone(&self.options.budgets),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lyceum_http::{Context, Outcome};
-use lyceum_wire::{Era, Object, Revision, RpcError, Writer};
+use lyceum_wire::{Era, Object, Revision, RpcError, Writer, excerpt};
 
 use super::RELATED_TASK;
 use super::store::Owner;
@@ -91,7 +91,7 @@ impl Unfinished {
 
     fn end(&self, ending: Ending) {
         let message = match &ending {
-            Ending::Error(error) => Some(error.message.to_string()),
+            Ending::Error(error) => Some(excerpt(&error.message).into_owned()),
             _ => None,
         };
         if self.task.end(ending, message) {

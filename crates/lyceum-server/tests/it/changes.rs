@@ -202,3 +202,52 @@ async fn subscriptions_need_a_session_and_a_resource() {
     assert_eq!(code(&without, "x://a").await, -32600);
     assert_eq!(code(&with, "x://nowhere").await, -32002);
 }
+
+/// A server with a family of resources, whose URIs can be of any length.
+fn family() -> Server {
+    let read = |_: Call, _| async { Ok("") };
+    let template = lyceum_server::template("x://{+path}", "family", read).unwrap();
+    Server::builder("family", "1").template(template).build()
+}
+
+#[tokio::test]
+async fn long_uris_are_refused_by_name_of_the_bound() {
+    let longest = format!("x://{}", "a".repeat(lyceum_server::MAX_URI_BYTES - 4));
+    let long = format!("{longest}a");
+    let mut legacy = Talk::new(&family(), Revision::V2025_11_25);
+    legacy.session = Some(Arc::new(Session::detached(legacy.revision, Arc::new(Outbox::new(1)))));
+    for method in ["resources/subscribe", "resources/unsubscribe", "resources/read"] {
+        let answer = legacy.ask(method, json!({ "uri": longest })).await;
+        assert_eq!(answer["error"], json!(null), "{method}");
+        let refused = legacy.ask(method, json!({ "uri": long })).await;
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let told = refused["error"]["message"].as_str().unwrap();
+        assert!(told.contains("8192") && told.len() < 200, "{method}: {told}");
+    }
+    let modern = Talk::modern(&family());
+    let many: Vec<String> = (0..33).map(|at| format!("x://{at:08000}")).collect();
+    let very_many: Vec<String> = (0..1025).map(|at| format!("x://{at}")).collect();
+    for (uris, bound) in [(vec![long], "8192"), (many, "256 KiB"), (very_many, "1024")] {
+        let filter = json!({ "notifications": { "resourceSubscriptions": uris } });
+        let refused = modern.ask("subscriptions/listen", filter).await;
+        assert_eq!(refused["error"]["code"], -32602, "{bound}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(bound), "{refused}");
+    }
+    let typed = json!({ "ref": { "type": "ref/resource", "uri": "x://{+path}" },
+        "argument": { "name": "path", "value": "a".repeat(9000) } });
+    let refused = modern.ask("completion/complete", typed).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("8192"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_listening_stream_keeps_nothing_of_its_request_but_the_id() {
+    let talk = Talk::modern(&family());
+    let filter = json!({ "resourceSubscriptions": ["x://a"] });
+    let params = json!({ "notifications": filter, "padding": "x".repeat(1 << 20) }).to_string();
+    let body = Bytes::from(params);
+    let params = Params::from_raw(body.clone()).unwrap();
+    let request = Request { id: Id::number(1), method: "subscriptions/listen".into(), params };
+    let mut stream = Box::pin(talk.server.call(request, talk.context()));
+    settle(&mut stream).await;
+    assert!(body.is_unique(), "the stream runs and its body is free");
+}

@@ -17,7 +17,7 @@ use crate::config::{Config, Environment};
 use crate::stdout::print;
 use crate::stop::StopSignals;
 use crate::welcome::Welcome;
-use crate::{logging, monitoring};
+use crate::{logging, monitoring, open_files};
 
 /// How long work off the async threads may take to end once nothing is served.
 const ENDING: Duration = Duration::from_secs(2);
@@ -27,6 +27,7 @@ pub(crate) fn run(opts: ServeOpts, environment: &Environment) -> anyhow::Result<
         Origin { flags: opts.settings, file: opts.config, environment: environment.clone() };
     let config = Config::load(origin.flags.clone(), origin.file.as_deref(), environment)?;
     logging::start(&config.log, environment);
+    open_files::raise();
     let metrics = monitoring::install()?;
     let runtime = runtime()?;
     let served = runtime.block_on(async {

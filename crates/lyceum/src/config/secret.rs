@@ -2,12 +2,11 @@
 //! configuration itself and never on a command line.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lyceum_http::refuse_if_shared;
+use lyceum_http::open_secret_file;
 
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
@@ -66,8 +65,7 @@ impl Secret {
 }
 
 fn read_file(path: &Path) -> io::Result<Arc<str>> {
-    let file = fs::File::open(path)?;
-    refuse_if_shared(&file)?;
+    let file = open_secret_file(path)?;
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text)?;
     match text.trim() {

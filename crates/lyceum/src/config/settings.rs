@@ -44,22 +44,26 @@ pub(crate) struct Settings {
     pub(crate) sse: Option<Given<bool>>,
 
     /// What to log on stderr: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as
-    /// `info,lyceum_http=debug`.
+    /// `info,lyceum_http=debug`. Of the HTTP and TLS libraries, whose warnings any client can cause,
+    /// only errors are logged unless the filter names them: `info,h2=warn`.
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<Given<String>>,
 
-    /// Serve anyone who can reach a public address, without any credentials. Without it, an
-    /// address beyond loopback is refused until there is an API key (`lyceum keys create NAME`).
+    /// Serve anyone who can reach a public address, without any credentials. Without it, an address
+    /// beyond loopback is refused until there is an API key (`lyceum keys create NAME`), and so are
+    /// `hosts` and `origins` beyond loopback, which a proxy's clients use.
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub(crate) i_know_unauthenticated: Option<Given<bool>>,
 
     /// Host names clients may use besides those of loopback and the listening address, e.g.
-    /// `mcp.example.org`; every other `Host` is refused (421).
+    /// `mcp.example.org`; every other `Host` is refused (421). Such a name makes a public server, which
+    /// starts only with an API key, whatever address it listens on.
     #[arg(skip)]
     pub(crate) hosts: Option<Given<Vec<String>>>,
 
     /// Web origins that may call besides those of loopback, e.g. `https://app.example.org`; every
-    /// other `Origin` is refused (403).
+    /// other `Origin` is refused (403). Such an origin makes a public server, which starts only with an
+    /// API key.
     #[arg(skip)]
     pub(crate) origins: Option<Given<Vec<String>>>,
 

@@ -470,6 +470,29 @@ fn public_address_needs_consent() {
     );
 }
 
+/// A proxy in front of a loopback address makes a public server, too.
+#[test]
+fn names_beyond_loopback_need_consent_as_a_public_address_does() {
+    for (names, setting) in [
+        (r#"hosts = ["mcp.example.org"]"#, "hosts"),
+        (r#"hosts = ["localhost", "*"]"#, "hosts"),
+        (r#"origins = ["https://app.example.org"]"#, "origins"),
+    ] {
+        let told = refused(names, &[], &[]);
+        assert!(told.starts_with(&format!("lyceum.toml:1: {setting} = ")), "{told}");
+        assert!(told.contains("lyceum keys create"), "{told}");
+        let open = load(names, &[], &["--i-know-unauthenticated"]).unwrap();
+        assert!(open.is_public() && !open.needs_keys(), "{names}");
+        assert!(!open.endpoints.iter().any(|endpoint| endpoint.path == "/mcp-gpt-full"), "{names}");
+    }
+    for names in [
+        r#"hosts = ["localhost:8808", "127.0.0.1", "127.8.9.1:80", "[::1]"]"#,
+        r#"origins = ["http://localhost:3000", "https://127.0.0.1"]"#,
+    ] {
+        assert!(!load(names, &[], &[]).unwrap().is_public(), "{names}");
+    }
+}
+
 #[test]
 fn data_goes_where_the_desktop_says() {
     let data = |variables: &[(&str, &str)]| {

@@ -29,7 +29,8 @@ pub(crate) async fn tags(kb: Kb, completing: Completing) -> Vec<String> {
     if !rights(&completing).allows(DocumentAccess::CompleteTags) {
         return Vec::new();
     }
-    match kb.on_behalf_of(CallerId::new(CALLER)).store().tags(&completing.value, SUGGESTIONS).await {
+    match kb.on_behalf_of(CallerId::new(CALLER)).store().tags(&completing.value, SUGGESTIONS).await
+    {
         Ok(tags) => tags,
         Err(error) => nothing(&error),
     }

@@ -127,7 +127,10 @@ pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolErro
         Refused::UnknownPrompt { name } => {
             let known = prompts::NAMES.contains(&name.as_str());
             desk.audit_refusal(&call, &name, None, outcome(known)).await;
-            ToolError::rpc(RpcError::invalid_params(format!("Unknown prompt: {name}")))
+            ToolError::rpc(RpcError::invalid_params(format!(
+                "Unknown prompt: {}",
+                shortened(&name, MAX_NAME)
+            )))
         }
         _ => refusal::told(&Error::internal("the call was refused")),
     }

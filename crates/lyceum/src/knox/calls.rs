@@ -11,7 +11,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use lyceum_http::guard::{Refused, check_content_encoding, check_host, check_origin};
+use lyceum_http::guard::{
+    Refused, check_content_encoding, check_fetch_site, check_host, check_origin,
+};
 use lyceum_http::{AnswerBody, BodyError, CallerId, Principal, REQUEST_ID, read_body, request_id};
 use lyceum_wire::{Object, Writer};
 
@@ -88,6 +90,7 @@ impl Inner {
         if !is_open {
             check_host(&head.uri, &head.headers, &self.keeper.hosts)?;
             check_origin(&head.headers, &self.keeper.origins)?;
+            check_fetch_site(&head.method, &head.headers)?;
         }
         if head.method != call.method() {
             return Err(Refusal::method(call.method(), head.method == Method::OPTIONS));

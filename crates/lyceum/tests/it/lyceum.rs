@@ -55,6 +55,17 @@ impl Lyceum {
         Self::spawn(command, data).await
     }
 
+    /// Starts a server that may have `soft` files open, and raise that to `hard`.
+    #[cfg(unix)]
+    pub(crate) async fn start_with_open_files(data: &Path, soft: u32, hard: u32) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("ulimit -n {hard}; ulimit -Sn {soft}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_lyceum"), "serve", "--log", "error"]);
+        command.env_clear().kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self::spawn(command, data).await
+    }
+
     /// Starts a server that logs everything there is to log, to `log`.
     pub(crate) async fn start_tracing(data: &Path, flags: &[&str], log: &Path) -> Self {
         Self::start_logging("trace", data, flags, log).await
@@ -104,6 +115,15 @@ impl Lyceum {
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// How many files the process may have open.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_files_limit(&self) -> u64 {
+        let pid = self.child.id().expect("it runs");
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
     /// The memory the process holds.

@@ -250,3 +250,39 @@ async fn data_directory_is_private() {
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("seal.key")), 0o600);
 }
+
+/// 300 clients that say nothing would keep everybody else out for 76 seconds.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn few_files_and_many_idle_connections_keep_nobody_out() {
+    let data = tempfile::tempdir().unwrap();
+    let lyceum = Lyceum::start_with_open_files(data.path(), 64, 256).await;
+    assert_eq!(lyceum.open_files_limit(), 256, "the soft limit is raised to the hard one");
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(lyceum.connect().await);
+    }
+    for _ in 0..3 {
+        let list = call_tool("list_documents", json!({}));
+        let served = lyceum.call(&list);
+        let served = tokio::time::timeout(tokio::time::Duration::from_secs(8), served).await;
+        assert_eq!(served.expect("an idle connection made room").status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn session_ended_in_one_process_is_ended_in_the_other() {
+    let data = tempfile::tempdir().unwrap();
+    let one = Lyceum::start(data.path(), &[]).await;
+    let other = Lyceum::start(data.path(), &[]).await;
+    let session = one.call(&initialize()).await.head.get("mcp-session-id").unwrap().to_owned();
+    let ping = Request::legacy(PATH, 2, "ping", json!({})).header("mcp-session-id", &session);
+    assert_eq!(other.call(&ping).await.status(), 200);
+    let end = Request::new("DELETE", PATH).header("mcp-session-id", &session);
+    assert_eq!(one.call(&end).await.status(), 200);
+    let deadline = tokio::time::Instant::now() + tokio::time::Duration::from_secs(15);
+    while other.call(&ping).await.status() != 404 {
+        assert!(tokio::time::Instant::now() < deadline, "it lives on in the other process");
+        tokio::time::sleep(tokio::time::Duration::from_millis(50)).await;
+    }
+}

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lyceum_http::{Context, Outcome};
 use lyceum_server::ForeignNews;
-use lyceum_wire::{ClientCapabilities, ErrorCode, Member, Object, Request, RpcError};
+use lyceum_wire::{ClientCapabilities, ErrorCode, Request, RpcError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -20,10 +20,12 @@ const MAX_CHANGES: usize = 8;
 /// long as it runs.
 pub(crate) async fn watch(
     door: &Door,
-    request: &Request,
+    ids: Vec<String>,
+    request: Request,
     cx: &Context,
 ) -> Result<Outcome, RpcError> {
-    let tasks = wanted(door, request, cx);
+    let tasks = wanted(door, &ids, cx);
+    drop(ids);
     if tasks.is_empty() {
         return door.server().listen(request, cx, ForeignNews::default()).await;
     }
@@ -40,14 +42,11 @@ pub(crate) async fn watch(
 }
 
 /// The upstreams' tasks a client asks to hear about.
-fn wanted(door: &Door, request: &Request, cx: &Context) -> Vec<TaskRef> {
+fn wanted(door: &Door, ids: &[String], cx: &Context) -> Vec<TaskRef> {
     // The server refuses clients that cannot follow tasks.
     if !cx.capabilities.has(ClientCapabilities::TASKS_EXTENSION) {
         return Vec::new();
     }
-    let filter = request.params.get(Member::Notifications).unwrap_or_default();
-    let ids = Object::parse(filter).ok().and_then(|filter| filter.get("taskIds"));
-    let ids: Vec<String> = ids.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
     let routes = door.state.routes.load();
     let found = ids.iter().filter_map(|id| TaskRef::find(id, cx, &routes));
     found.take(MAX_WATCHED).collect()

@@ -34,11 +34,24 @@ impl Target {
     /// Where a redirect leads that was answered to a request for this target.
     pub(super) fn redirected(&self, location: &str) -> Result<Target, DialError> {
         let url = self.url.join(location);
-        let url = url.map_err(|error| DialError::bad_url(location, &error.to_string()))?;
+        let url = url.map_err(|error| DialError::bad_url("", &format!("a redirect: {error}")))?;
+        // Whoever gave the first address need not know what the server put into the next one.
+        let shown = || {
+            let mut shown = url.clone();
+            shown.set_query(None);
+            shown.set_fragment(None);
+            shown.to_string()
+        };
         if self.is_https() && url.scheme() == "http" {
-            return Err(DialError::Downgrade { to: url.to_string() });
+            let has_user = !url.username().is_empty() || url.password().is_some();
+            let to = if has_user { String::new() } else { shown() };
+            return Err(DialError::Downgrade { to });
         }
-        Target::of(url)
+        let shown = shown();
+        Target::of(url).map_err(|error| match error {
+            DialError::BadUrl { url, why } if !url.is_empty() => DialError::bad_url(&shown, &why),
+            error => error,
+        })
     }
 
     fn of(mut url: Url) -> Result<Target, DialError> {

@@ -174,3 +174,34 @@ async fn configured_names_and_origins_are_served_and_no_others() {
         assert_eq!(status(&server, &request).await, expected, "{host} {origin}");
     }
 }
+
+/// Browsers send `Sec-Fetch-Site`, and pages cannot change it.
+#[tokio::test]
+async fn cross_site_writes_need_an_origin_that_may_call() {
+    let mut origins = OriginPolicy::loopback();
+    origins.allow("https://app.example").unwrap();
+    let lab = Lab::with(|endpoint| endpoint.origins(origins));
+    let server = lab.serve().await;
+    let status = async |request: Request| server.connect().await.call(&request).await.status();
+    for (site, origin, refused) in [
+        ("cross-site", None, true),
+        ("Cross-Site", None, true),
+        ("cross-site", Some("https://evil.example"), true),
+        ("cross-site", Some("https://app.example"), false),
+        ("cross-site", Some("http://localhost:3000"), false),
+        ("same-site", None, false),
+        ("same-origin", None, false),
+        ("none", None, false),
+    ] {
+        let from = |request: Request| {
+            let request = request.header("sec-fetch-site", site);
+            origin.into_iter().fold(request, |request, origin| request.header("origin", origin))
+        };
+        for door in doors().into_iter().filter(|door| ["POST", "DELETE"].contains(&&*door.method)) {
+            let told = format!("{site} {origin:?} {} {}", door.method, door.target);
+            assert_eq!(status(from(door)).await == 403, refused, "{told}");
+        }
+        let look = Request::new("GET", PATH).header("accept", "application/json");
+        assert_eq!(status(from(look)).await == 403, refused && origin.is_some(), "a GET: {site}");
+    }
+}
