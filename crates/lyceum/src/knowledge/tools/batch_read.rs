@@ -90,7 +90,7 @@ fn missing(path: &DocPath, error: &'static str) -> BatchItem {
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments).await?)
+        answer(&visit.desk.kb, arguments).await
     })
     .title("Read several documents")
     .read_only()

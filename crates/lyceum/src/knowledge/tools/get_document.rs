@@ -126,7 +126,7 @@ fn headings(document: &Document) -> Vec<HeadingAnswer> {
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments).await?)
+        answer(&visit.desk.kb, arguments).await
     })
     .title("Get a document in brief")
     .read_only()
