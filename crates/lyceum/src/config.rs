@@ -91,6 +91,8 @@ impl Config {
         let endpoints = |config: &Self| -> Vec<Endpoint> {
             config.endpoints.iter().map(without_tools).collect()
         };
+        let rules = |config: &Self| (config.policy.max_body, config.policy.skip_prefixes.clone());
+        let intervals = |config: &Self| (config.maintenance.clone(), config.policy.answers_kept);
         // The values themselves are compared, secrets too, not what may be shown of them.
         let same = [
             ("listen", self.listen.value == other.listen.value),
@@ -101,12 +103,12 @@ impl Config {
             ("log", self.log == other.log),
             ("store", self.store == other.store),
             ("embeddings", self.embeddings == other.embeddings),
-            ("documents, index, maintenance", self.policy == other.policy),
+            ("documents, index", rules(self) == rules(other)),
             ("rest", self.rest_keys == other.rest_keys),
             ("endpoint", endpoints(self) == endpoints(other)),
             ("preset", self.uri_form == other.uri_form),
             ("limits", self.limits == other.limits && self.connections == other.connections),
-            ("maintenance", self.maintenance == other.maintenance),
+            ("maintenance", intervals(self) == intervals(other)),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }

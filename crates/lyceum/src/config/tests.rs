@@ -42,7 +42,7 @@ fn bad_files_are_refused_with_line_and_fix() {
             "lisen = \"127.0.0.1:1\"",
             "lyceum.toml:1: unknown key `lisen`, expected one of `listen`, `data`, `preset`, `sse`, \
              `log`, `i_know_unauthenticated`, `hosts`, `origins`, `store`, `embeddings`, `index`, \
-             `documents`, `rest`, `endpoint`, `upstream`, `lockfile`, `stdio`, `knox`, `limits`",
+             `documents`, `rest`, `endpoint`, `upstream`, `lockfile`, `stdio`, `knox`, `limits`, `maintenance`",
         ),
         (
             "\nlisten = \"8808\"",
@@ -536,6 +536,8 @@ fn every_fixed_setting_that_changes_is_named_and_secrets_are_compared() {
         (["", "[rest]\nkeys = []"].map(str::to_owned), &["rest"]),
         (["", "[documents]\nmax_bytes = 1"].map(str::to_owned), &["documents, index"]),
         (["", "[limits]\nsessions = 1"].map(str::to_owned), &["limits"]),
+        (["", "[maintenance]\nrelist_seconds = 1"].map(str::to_owned), &["maintenance"]),
+        (["", "[maintenance]\nidempotency_seconds = 1"].map(str::to_owned), &["maintenance"]),
         (["", "[[upstream]]\nname = \"a\"\nurl = \"http://h\""].map(str::to_owned), &[]),
         (["", "lockfile = \"/a\"\n[stdio]\nallowed_commands = [\"a\"]"].map(str::to_owned), &[]),
     ];

@@ -183,7 +183,7 @@ impl From<&Outline> for OutlineAnswer {
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments).await?)
+        answer(&visit.desk.kb, arguments).await
     })
     .title("Get a document in brief")
     .read_only()

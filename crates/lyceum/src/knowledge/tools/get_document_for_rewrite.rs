@@ -87,7 +87,7 @@ fn changes(old: &Document, new: &Document) -> String {
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments).await?)
+        answer(&visit.desk.kb, arguments).await
     })
     .title("Get a document's whole text")
     .read_only()

@@ -123,7 +123,7 @@ fn place(cursors: &impl Cursors, cursor: &str, given: Option<Prefix>) -> Result<
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments, &visit.call).await?)
+        answer(&visit.desk.kb, arguments, &visit.call).await
     })
     .title("List documents")
     .read_only()

@@ -74,7 +74,7 @@ pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<Hits> {
 
 pub(crate) fn tool(desk: &Desk) -> Tool {
     desk::tool(desk, NAME, DESCRIPTION, |visit, arguments| async move {
-        Ok(answer(&visit.desk.kb, arguments).await?)
+        answer(&visit.desk.kb, arguments).await
     })
     .title("Search knowledge")
     .read_only()

@@ -117,7 +117,8 @@ impl Soak {
     }
 
     async fn ask(&self, request: Request) -> Response {
-        self.lyceum.call(&request.header("x-api-key", &self.key)).await
+        // A slow answer becomes a stream for those who take one.
+        self.lyceum.call(&request.set("accept", JSON).header("x-api-key", &self.key)).await
     }
 }
 
@@ -232,7 +233,7 @@ async fn relayed(soak: Arc<Soak>) {
         };
         let params = json!({ "name": format!("{upstream}_{tool}"), "arguments": arguments });
         let call = Request::modern("/mcp", 1, "tools/call", params).header("x-api-key", &soak.key);
-        let answer = connection.call(&call).await.json();
+        let answer = connection.call(&call.set("accept", JSON)).await.json();
         assert!(answer["result"].is_object(), "{upstream} {tool}: {answer}");
         assert!(answer["result"]["isError"].is_null(), "{upstream} {tool}: {answer}");
         n += 1;
@@ -304,6 +305,12 @@ async fn watch(soak: Arc<Soak>) -> Vec<Held> {
     held
 }
 
+/// Some work that measures nothing.
+async fn held_nothing(work: impl Future<Output = ()>) -> Vec<Held> {
+    work.await;
+    Vec::new()
+}
+
 /// The middle of each number in some part of a run.
 fn middle(held: &[Held]) -> Held {
     let of = |number: fn(&Held) -> f64| {
@@ -346,19 +353,16 @@ async fn release_soak_raises_no_alarm_and_holds_no_more_at_its_end() {
     let lyceum = Lyceum::start_logging("warn", &data, &flags, &at("log")).await;
     let end = Instant::now() + Duration::from_secs(seconds());
     let soak = Arc::new(Soak { lyceum, directory, key, end });
-    let watching = tokio::spawn(watch(Arc::clone(&soak)));
     let mut working = JoinSet::new();
-    working.spawn(documents(Arc::clone(&soak)));
-    working.spawn(sessions(Arc::clone(&soak)));
-    working.spawn(listeners(Arc::clone(&soak)));
-    working.spawn(relayed(Arc::clone(&soak)));
-    working.spawn(revocations(Arc::clone(&soak)));
-    working.spawn(reloads(Arc::clone(&soak)));
+    working.spawn(watch(Arc::clone(&soak)));
+    working.spawn(held_nothing(documents(Arc::clone(&soak))));
+    working.spawn(held_nothing(sessions(Arc::clone(&soak))));
+    working.spawn(held_nothing(listeners(Arc::clone(&soak))));
+    working.spawn(held_nothing(relayed(Arc::clone(&soak))));
+    working.spawn(held_nothing(revocations(Arc::clone(&soak))));
+    working.spawn(held_nothing(reloads(Arc::clone(&soak))));
     // The first that fails fails the test.
-    while let Some(worked) = working.join_next().await {
-        worked.unwrap();
-    }
-    let held = watching.await.unwrap();
+    let held = working.join_all().await.concat();
     let Ok(Soak { mut lyceum, directory, .. }) = Arc::try_unwrap(soak) else {
         panic!("all have ended");
     };
