@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 
 use super::connection::open_reader;
-use super::fault::Fault;
+use super::fault::{Fault, explain};
 use crate::cancel::CancelFlag;
 use crate::fair::FairGate;
 use crate::{CallerId, Result};
@@ -18,6 +18,9 @@ const SEARCHERS: usize = 3;
 /// Steps of SQLite's virtual machine between two looks at the cancel flag. FTS5 takes a few for each page it reads, so
 /// that a query for a phrase stops within milliseconds as well.
 const STEPS: i32 = 100;
+
+/// The page cache of a connection for small reads; negative, so SQLite takes it for kB.
+const SMALL_CACHE: i32 = -1024;
 
 /// Reads on behalf of one caller. Cheap to clone; all clones share the connections.
 #[derive(Debug, Clone)]
@@ -59,8 +62,8 @@ impl Readers {
         let lanes = ReaderLanes {
             documents: ReaderLane::open(path, READERS)?,
             searches: ReaderLane::open(path, SEARCHERS)?,
-            status: ReaderLane::open(path, 1)?,
-            keys: ReaderLane::open(path, 1)?,
+            status: ReaderLane::open_small(path)?,
+            keys: ReaderLane::open_small(path)?,
         };
         Ok(Readers { lanes: Arc::new(lanes), caller: CallerId::INTERNAL })
     }
@@ -126,6 +129,15 @@ impl ReaderLane {
     fn open(path: &Path, size: usize) -> Result<ReaderLane> {
         let connections = (0..size).map(|_| open_reader(path)).collect::<Result<Vec<_>>>()?;
         Ok(ReaderLane { free: Arc::new(Mutex::new(connections)), gate: FairGate::new(size) })
+    }
+
+    /// One connection with a small page cache.
+    fn open_small(path: &Path) -> Result<ReaderLane> {
+        let lane = ReaderLane::open(path, 1)?;
+        let shrink =
+            |connection: &Connection| connection.pragma_update(None, "cache_size", SMALL_CACHE);
+        lock(&lane.free).iter().try_for_each(shrink).map_err(|error| explain(&error))?;
+        Ok(lane)
     }
 
     async fn run<T, F>(&self, caller: &CallerId, work: F) -> Result<T>

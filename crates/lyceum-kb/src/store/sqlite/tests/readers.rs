@@ -105,8 +105,8 @@ async fn a_search_for_a_phrase_in_repetitive_texts_can_be_interrupted() {
         assert!(timeout(Duration::from_millis(10), search).await.is_err());
     }
     until_free(&fresh.store).await;
-    // One after the other they would take three times as long as one.
-    assert!(started.elapsed() < whole, "{:?} of {whole:?}", started.elapsed());
+    // Not interrupted, they would take about half as long as the one before, which found no pages in memory.
+    assert!(started.elapsed() < whole / 5, "{:?} of {whole:?}", started.elapsed());
 }
 
 #[test]
