@@ -213,9 +213,13 @@ impl Arrived {
     }
 }
 
-/// How many values a JSON text holds. What is no JSON is found out later.
+/// Levels beyond which no parser reads on.
+const MAX_LEVELS: usize = 128;
+
+/// How many values a JSON text holds; 0 for one so deep that it is refused for that. What is no JSON
+/// is found out later.
 fn count_values(json: &[u8]) -> usize {
-    let mut n_values = 0;
+    let (mut n_values, mut level) = (0, 0_usize);
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         match byte {
@@ -225,7 +229,15 @@ fn count_values(json: &[u8]) -> usize {
                     _ => break,
                 }
             },
-            b',' | b'[' | b'{' => n_values += 1,
+            b',' => n_values += 1,
+            b'[' | b'{' => {
+                n_values += 1;
+                level += 1;
+                if level > MAX_LEVELS {
+                    return 0;
+                }
+            }
+            b']' | b'}' => level = level.saturating_sub(1),
             _ => {}
         }
     }

@@ -105,4 +105,44 @@ async fn release_memory_stays_within_the_documented_formula() {
     assert!(peak <= BOUND_MIB, "{peak} MiB");
     sleep(Duration::from_secs(3)).await;
     println!("afterwards {} MiB", server.resident_mib());
+    // Calls of legacy clients outlive their connections; once they are over, there is room again.
+    let asked = Request::post("/mcp", batch_read(0).to_string());
+    let mut answer = server.call(&asked).await.text();
+    for _ in 0..60 {
+        if answer.len() > MIB as usize {
+            return;
+        }
+        sleep(Duration::from_secs(1)).await;
+        answer = server.call(&asked).await.text();
+    }
+    panic!("what was asked for is large: {answer}");
+}
+
+#[tokio::test]
+async fn texts_that_grow_when_escaped_are_measured_as_they_are_sent() {
+    let data = tempfile::tempdir().unwrap();
+    let config = data.path().join("lyceum.toml");
+    let limits = "[limits]\nanswer_bytes = 1048576\n[index]\nskip_prefixes = [\"big/\"]\n";
+    std::fs::write(&config, limits).unwrap();
+    let server = Lyceum::start(data.path(), &["--config", config.to_str().unwrap()]).await;
+    // 100 KB, 600 KB as JSON, 700 KB more as JSON within JSON.
+    upload(&server, "big/0.md", &"\u{1}".repeat(100_000)).await;
+    upload(&server, "big/1.md", &"x".repeat(100_000)).await;
+    let call = async |name: &str, arguments: Value| {
+        let params = json!({ "name": name, "arguments": arguments });
+        let request = Request::modern("/mcp", 1, "tools/call", params);
+        server.call(&request).await.json()["result"].clone()
+    };
+    let whole = call("get_document_for_rewrite", json!({"document_id": "big/0.md"})).await;
+    let refusal = &whole["structuredContent"]["error"];
+    assert_eq!(refusal["code"], "INVALID_ARGUMENT", "{whole}");
+    assert!(refusal["message"].as_str().unwrap().contains("lines or section"), "{refusal}");
+    let paths = json!({"paths": ["big/0.md", "big/1.md"], "full": true});
+    let several = call("batch_read", paths).await;
+    let items = several["structuredContent"]["items"].as_array().unwrap().clone();
+    let truncated: Vec<&Value> = items.iter().map(|item| &item["truncated"]).collect();
+    assert_eq!(truncated, [true, false]);
+    // As HTTP sends it once only, it fits there.
+    let read = server.call(&Request::new("GET", "/documents/big/0.md")).await;
+    assert_eq!(read.status(), 200);
 }
