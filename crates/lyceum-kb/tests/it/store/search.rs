@@ -118,6 +118,10 @@ pub(crate) async fn text_in_a_filter_is_never_sql(store: &dyn Store) {
         assert!(store.matching(&filter).await.unwrap().is_empty());
         let filter = Filter { prefix: Prefix::parse(evil).unwrap(), ..Filter::default() };
         assert!(store.matching(&filter).await.unwrap().is_empty());
+        if evil == "\u{0}" {
+            // No document has such a tag.
+            continue;
+        }
         done(store, write("b", Change::Upsert(tagged("word", &[evil])))).await;
         let filter = Filter { tags: vec![evil.to_owned()], ..Filter::default() };
         assert_eq!(found(store, "word", &filter, 10).await, ["b"]);
