@@ -9,7 +9,9 @@
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, timeout};
@@ -26,6 +28,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a caller counts as active after its last request.
 const ACTIVE: Duration = Duration::from_secs(60);
 
+/// As many slots for work that takes a processor for a while as there are processors.
+pub(crate) static COMPUTE: LazyLock<FairGate> =
+    LazyLock::new(|| FairGate::new(available_parallelism().map_or(2, NonZero::get)));
+
 /// Shares a fixed number of slots between callers. Clones share the slots.
 #[derive(Debug, Clone)]
 pub(crate) struct FairGate {
@@ -35,7 +41,7 @@ pub(crate) struct FairGate {
 
 /// The right to run one piece of work; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub struct WorkSlot {
     number: u64,
     /// Set when the work should stop.
     pub(crate) cancel: CancelFlag,
@@ -54,7 +60,7 @@ struct Queues {
 
 #[derive(Debug)]
 struct CallerQueue {
-    waiting: VecDeque<oneshot::Sender<Slot>>,
+    waiting: VecDeque<oneshot::Sender<WorkSlot>>,
     running: usize,
     /// The number of its last grant.
     served: u64,
@@ -77,7 +83,7 @@ impl FairGate {
     ///
     /// # Errors
     /// UNAVAILABLE when too many requests of this caller wait already.
-    pub(crate) async fn acquire(&self, caller: &CallerId) -> Result<Slot> {
+    pub(crate) async fn acquire(&self, caller: &CallerId) -> Result<WorkSlot> {
         let mut granted = {
             let mut queues = self.lock();
             let queue = queues.enter(caller);
@@ -116,7 +122,7 @@ impl FairGate {
             let Some(queue) = queues.callers.get_mut(&caller) else { return };
             let Some(sender) = queue.waiting.pop_front() else { return };
             let cancel = CancelFlag::default();
-            let slot = Slot {
+            let slot = WorkSlot {
                 number,
                 cancel: cancel.clone(),
                 has_deadline: !caller.is_internal(),
@@ -151,7 +157,15 @@ impl FairGate {
     }
 }
 
-impl Slot {
+impl WorkSlot {
+    /// Runs `work` on a blocking thread; it goes on when the returned future is dropped, and keeps the slot until then.
+    pub async fn run_to_end<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(move |_| work()).await
+    }
+
     /// Runs `work` on a blocking thread. It is told to stop when the returned future is dropped and, unless the caller
     /// is internal, when the deadline has passed. The slot is free when the work has ended.
     pub(crate) async fn run<T: Send + 'static>(
@@ -232,7 +246,7 @@ impl CallerQueue {
     }
 }
 
-impl Drop for Slot {
+impl Drop for WorkSlot {
     fn drop(&mut self) {
         if let Some(gate) = self.gate.take() {
             gate.release(self.number);

@@ -9,15 +9,13 @@ pub use search::{Explanation, Hit, Mode, Related, SEARCHED_BYTES, Search, Search
 
 use index::Index;
 
-use std::num::NonZero;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use tokio::sync::{Notify, watch};
 
 use crate::document::{Document, Meta, Revision};
 use crate::embed::Embedder;
-use crate::fair::FairGate;
+use crate::fair::{COMPUTE, WorkSlot};
 use crate::store::{DeadLetters, ListPage, Skips, Store};
 use crate::write::{Status, Write, Written};
 use crate::{CallerId, DocPath, Error, Result};
@@ -35,8 +33,6 @@ pub struct Kb {
     written: watch::Sender<()>,
     /// Whom reads are for.
     caller: CallerId,
-    /// Slots for what keeps a processor busy: comparing vectors and finding passages.
-    compute: FairGate,
 }
 
 /// What is at a path.
@@ -75,7 +71,6 @@ impl Kb {
             index: Arc::default(),
             written: watch::Sender::new(()),
             caller: CallerId::INTERNAL,
-            compute: FairGate::new(available_parallelism().map_or(2, NonZero::get)),
         })
     }
 
@@ -83,6 +78,12 @@ impl Kb {
     /// stops when its future is dropped.
     pub fn on_behalf_of(&self, caller: CallerId) -> Kb {
         Kb { store: self.store.on_behalf_of(caller.clone()), caller, ..self.clone() }
+    }
+
+    /// Waits for this caller's turn to keep a processor busy, such as by parsing or comparing large texts. Take the
+    /// slot before loading what the work is about, so that waiting costs no memory.
+    pub async fn work_slot(&self) -> Result<WorkSlot> {
+        COMPUTE.acquire(&self.caller).await
     }
 
     /// The store, for what needs no more than it.

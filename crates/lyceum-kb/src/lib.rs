@@ -12,7 +12,6 @@ mod document;
 pub mod embed;
 mod error;
 mod fair;
-mod heavy;
 mod hidden;
 mod indexer;
 mod kb;
@@ -33,7 +32,7 @@ pub use chunk::{Chunk, chunks};
 pub use diff::{Diff, diff};
 pub use document::{Document, Meta, Millis, MimeType, Revision, VectorStatus};
 pub use error::{Code, Error, Result};
-pub use heavy::HeavySlot;
+pub use fair::WorkSlot;
 pub use hidden::is_hidden;
 pub use indexer::Indexer;
 pub use kb::{

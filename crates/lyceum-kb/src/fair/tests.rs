@@ -12,7 +12,7 @@ fn caller(name: &str) -> CallerId {
 }
 
 /// Whether a slot is granted without waiting.
-async fn at_once(gate: &FairGate, name: &str) -> Option<Slot> {
+async fn at_once(gate: &FairGate, name: &str) -> Option<WorkSlot> {
     timeout(Duration::ZERO, gate.acquire(&caller(name))).await.ok().map(|slot| slot.unwrap())
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{Duration, Instant, timeout};
 
 use crate::cancel::CancelFlag;
 use crate::document::{Document, Meta};
+use crate::fair::COMPUTE;
 use crate::kb::Kb;
 use crate::query::Query;
 use crate::search::{Ranked, blend};
@@ -159,7 +160,7 @@ impl Kb {
         let (index, key) = (self.index.clone(), document.meta.key);
         let work =
             move |_: &CancelFlag| Ok(index.matrix(|matrix| matrix.related(key, limit + SPARE)));
-        let near = self.compute.run(&self.caller, work).await?;
+        let near = COMPUTE.run(&self.caller, work).await?;
         let mut related = Vec::new();
         // Hardly ever has one of them changed, so that more than the first have to be read.
         for near in near.chunks(limit.max(1)) {
@@ -209,7 +210,7 @@ impl Kb {
                 matrix.nearest(&vector, CANDIDATES, allowed.as_deref())
             }))
         };
-        let near = self.compute.run(&self.caller, scan).await?;
+        let near = COMPUTE.run(&self.caller, scan).await?;
         Ok(NearDocuments {
             near: near.unwrap_or_default(),
             weight: embedder.weight(),
@@ -238,7 +239,7 @@ impl Kb {
         while !rest.is_empty() && hits.len() < search.limit {
             let keys: Vec<i64> = rest.iter().map(|ranked| ranked.key).collect();
             // Documents are read only when their turn has come, so that waiting searches hold none.
-            let slot = self.compute.acquire(&self.caller).await?;
+            let slot = self.work_slot().await?;
             let documents = self.store.first_documents(&keys, SEARCHED_BYTES).await?;
             let (now, later) = rest.split_at(documents.len().clamp(1, rest.len()));
             rest = later;

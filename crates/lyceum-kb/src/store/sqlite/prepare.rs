@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use super::{SqliteStore, documents, write};
+use crate::fair::COMPUTE;
 use crate::write::{Change, Write, Written};
-use crate::{Error, HeavySlot, Result, patch};
+use crate::{Error, Result, patch};
 
 /// How often a patch is applied to a document that others keep changing.
 const MAX_ATTEMPTS: usize = 5;
@@ -91,7 +92,7 @@ impl SqliteStore {
 
     /// Applies the patch to the text there is now.
     async fn prepare(&self, write: &Arc<Write>) -> Result<Prepared> {
-        let slot = HeavySlot::acquire().await?;
+        let slot = COMPUTE.acquire(self.readers.caller()).await?;
         let path = write.path.clone();
         let found = self.readers.run(move |connection| {
             let row = documents::row(connection, path.as_str())?;
@@ -101,9 +102,11 @@ impl SqliteStore {
             return Ok(Prepared::Nothing);
         };
         let (write, revision) = (Arc::clone(write), document.meta.revision);
-        let patching = slot.run(move || match &write.change {
-            Change::Patch(edits) => patch::apply(&document.body, edits),
-            _ => Ok(document.body),
+        let patching = slot.run_to_end(move || {
+            Ok(match &write.change {
+                Change::Patch(edits) => patch::apply(&document.body, edits),
+                _ => Ok(document.body),
+            })
         });
         Ok(Prepared::Patched { revision, body: patching.await? })
     }

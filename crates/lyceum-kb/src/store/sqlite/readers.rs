@@ -68,6 +68,10 @@ impl Readers {
         Ok(Readers { lanes: Arc::new(lanes), caller: CallerId::INTERNAL })
     }
 
+    pub(super) fn caller(&self) -> &CallerId {
+        &self.caller
+    }
+
     /// The same connections, for another caller.
     pub(super) fn on_behalf_of(&self, caller: CallerId) -> Readers {
         Readers { lanes: Arc::clone(&self.lanes), caller }

@@ -2,7 +2,7 @@
 
 use std::cell::LazyCell;
 
-use lyceum_kb::{DocPath, Document, Error, HeavySlot, Kb, Lines, Outline, Result};
+use lyceum_kb::{DocPath, Document, Error, Kb, Lines, Outline, Result};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,9 +145,9 @@ async fn read(
     part: Part,
     with_outline: bool,
 ) -> Result<(Document, Option<String>, Option<OutlineAnswer>)> {
-    let slot = HeavySlot::acquire().await?;
+    let slot = kb.work_slot().await?;
     let document = kb.get(path).await?;
-    slot.run(move || {
+    slot.run_to_end(move || {
         let outline = LazyCell::new(|| Outline::new(&document.body, document.meta.mime_type));
         let range = match part {
             Part::Beginning => None,
@@ -161,7 +161,7 @@ async fn read(
         let outline = with_outline.then(|| OutlineAnswer::from(&*outline));
         Ok((document, part, outline))
     })
-    .await?
+    .await
 }
 
 impl From<&Outline> for OutlineAnswer {

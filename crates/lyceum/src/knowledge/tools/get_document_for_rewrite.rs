@@ -1,6 +1,6 @@
 //! `get_document_for_rewrite`: the whole text of a document, now or in an earlier revision.
 
-use lyceum_kb::{Document, HeavySlot, Kb, Result, diff};
+use lyceum_kb::{Document, Kb, Result, diff};
 use lyceum_server::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,11 +66,11 @@ pub(crate) async fn answer(kb: &Kb, arguments: Arguments) -> Result<WholeDocumen
         let document = DocumentAnswer::whole(shown().await?);
         return Ok(WholeDocument { document, diff: None });
     };
-    let slot = HeavySlot::acquire().await?;
+    let slot = kb.work_slot().await?;
     let (new, old) = (shown().await?, kb.revision(&path, from.0).await?);
-    slot.run(move || {
+    slot.run_to_end(move || {
         let diff = Some(changes(&old, &new));
-        WholeDocument { document: DocumentAnswer::whole(new), diff }
+        Ok(WholeDocument { document: DocumentAnswer::whole(new), diff })
     })
     .await
 }
