@@ -107,13 +107,13 @@ async fn release_memory_stays_within_the_documented_formula() {
     println!("afterwards {} MiB", server.resident_mib());
     // Calls of legacy clients outlive their connections; once they are over, there is room again.
     let asked = Request::post("/mcp", batch_read(0).to_string());
-    let mut answer = server.call(&asked).await.text();
+    let mut answer = server.call(&asked).await.text().to_owned();
     for _ in 0..60 {
         if answer.len() > MIB as usize {
             return;
         }
         sleep(Duration::from_secs(1)).await;
-        answer = server.call(&asked).await.text();
+        answer = server.call(&asked).await.text().to_owned();
     }
     panic!("what was asked for is large: {answer}");
 }
