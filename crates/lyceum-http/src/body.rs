@@ -223,12 +223,11 @@ fn count_values(json: &[u8]) -> usize {
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'"' => loop {
-                match bytes.find(|byte| matches!(byte, b'"' | b'\\')) {
-                    Some(b'\\') => drop(bytes.next()),
-                    _ => break,
+            b'"' => {
+                while let Some(b'\\') = bytes.find(|byte| matches!(byte, b'"' | b'\\')) {
+                    bytes.next();
                 }
-            },
+            }
             b',' => n_values += 1,
             b'[' | b'{' => {
                 n_values += 1;

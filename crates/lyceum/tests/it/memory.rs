@@ -101,10 +101,10 @@ async fn release_memory_stays_within_the_documented_formula() {
         }
     }
     let peak = server.peak_mib();
-    println!("idle {idle} MiB, peak {peak} MiB, bound {BOUND_MIB} MiB");
+    eprintln!("idle {idle} MiB, peak {peak} MiB, bound {BOUND_MIB} MiB");
     assert!(peak <= BOUND_MIB, "{peak} MiB");
     sleep(Duration::from_secs(3)).await;
-    println!("afterwards {} MiB", server.resident_mib());
+    eprintln!("afterwards {} MiB", server.resident_mib());
     // Calls of legacy clients outlive their connections; once they are over, there is room again.
     let asked = Request::post("/mcp", batch_read(0).to_string());
     let mut answer = server.call(&asked).await.text().to_owned();
