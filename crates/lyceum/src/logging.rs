@@ -46,7 +46,7 @@ mod tests {
             ("debug,lyceum_http=trace", "h2=error,"),
             ("info,h2=warn", ""),
             ("h2::proto=debug,info", ""),
-            ("info, h2[span]=trace", ""),
+            ("info,h2[span]=trace", ""),
         ] {
             let whole = with_quiet_libraries(filter);
             assert_eq!(whole.starts_with("h2=error,"), !h2.is_empty(), "{whole}");

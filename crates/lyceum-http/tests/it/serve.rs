@@ -219,18 +219,22 @@ async fn idle_event_stream_is_not_cut_off() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_their_turn() {
+async fn connections_beyond_the_limit_wait_for_their_turn_when_all_are_busy() {
     let lab = Lab::new();
     let options = ServeOptions { connections: 2, ..ServeOptions::default() };
     let server = lab.serve_with(options).await;
-    let (mut first, mut second) = (server.connect().await, server.connect().await);
-    first.call(&echo("1")).await;
-    second.call(&echo("2")).await;
-    let mut third = server.connect().await;
-    third.send(echo("3").to_bytes()).await;
-    assert!(timeout(Duration::from_millis(100), third.head()).await.is_err());
-    drop(first);
-    assert_eq!(third.response().await.status(), 200);
+    let mut busy = Vec::new();
+    // One more than the limit has a place, so that an idle one can be found to make room.
+    for name in ["a", "b", "c"] {
+        let mut connection = server.connect().await;
+        connection.send(modern(7, "puppet", json!({"name": name})).to_bytes()).await;
+        busy.push((connection, lab.fixture.puppet(name).await));
+    }
+    let mut another = server.connect().await;
+    another.send(echo("3").to_bytes()).await;
+    assert!(timeout(Duration::from_millis(100), another.head()).await.is_err());
+    drop(busy.pop());
+    assert_eq!(another.response().await.status(), 200);
 }
 
 #[tokio::test]

@@ -230,9 +230,11 @@ async fn state_is_good_for_its_caller_method_and_arguments_only() {
 #[tokio::test]
 async fn state_has_a_time_limit() {
     let talk = Talk::modern(&server()).can(all());
-    let binding: [&[u8]; 5] = [b"/mcp", b"", b"tools/call", b"greet", br#"{"word":"Hi"}"#];
+    let binding: [&[u8]; 4] = [b"/mcp", b"", b"tools/call", b"greet"];
+    // The SHA-256 of {"word":"Hi"}.
+    let arguments = "19e1c9bcce9de8f601eb6ef45d9701f4f96e23b94465490e1468abf5d841b83e";
     let check = async |expires: u64, expected: Option<i64>| {
-        let payload = json!({ "x": expires }).to_string();
+        let payload = json!({ "x": expires, "d": arguments }).to_string();
         let state = talk.sealer.seal(Purpose::RequestState, &binding, payload.as_bytes());
         let round = json!({ "requestState": state });
         let params = retry(&GREET(), &round, json!({ "user_name": accept("Ana") }));
