@@ -239,7 +239,10 @@ impl Outbox {
         if state.finished || (state.audience == Audience::Gone && self.replay.is_none()) {
             return false;
         }
-        state.touched = Instant::now();
+        // What is written for a client that has left must not keep its session for ever.
+        if state.audience != Audience::Gone {
+            state.touched = Instant::now();
+        }
         state.bytes += message.len();
         state.unread += message.len();
         if let Some(budget) = &self.replay {

@@ -139,3 +139,18 @@ async fn nothing_begins_in_a_session_that_was_ended_before_it_had_live_state() {
     assert!(asked.unwrap_err().message.contains("session ended"));
     assert!(sessions.find(&token).is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn notifications_do_not_keep_a_session_whose_client_has_left() {
+    const TTL: Duration = Duration::from_secs(10);
+    let sessions = Arc::new(Sessions::new(Limits::default()));
+    let session = sessions.live(&token(), None).unwrap();
+    let standalone = session.standalone(|| sessions.outbox());
+    drop(standalone.resume());
+    assert!(!session.sweep(TTL), "the client may come back");
+    for _ in 0..4 {
+        session.notify(bytes::Bytes::from_static(b"{}"));
+        tokio::time::sleep(TTL / 4).await;
+    }
+    assert!(session.sweep(TTL), "nobody reads what is written to it");
+}
