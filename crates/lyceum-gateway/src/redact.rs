@@ -21,9 +21,7 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     let mentions = |word: &str| {
         text.as_bytes().windows(word.len()).any(|at| at.eq_ignore_ascii_case(word.as_bytes()))
     };
-    if !text.as_bytes().iter().any(suspicious)
-        && !SCHEMES.iter().any(|word| mentions(word))
-    {
+    if !text.as_bytes().iter().any(suspicious) && !SCHEMES.iter().any(|word| mentions(word)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
