@@ -79,7 +79,7 @@ pub(crate) async fn a_key_with_other_arguments_is_a_conflict(store: &dyn Store) 
     let other = keyed(write("b", Change::Create(text("x"))), "k", 2);
     assert_eq!(refused(store, other).await, Code::Conflict);
     assert!(super::find(store, "b").await.is_none());
-    assert_eq!(trail(store).await[0].entry.outcome, "CONFLICT");
+    assert_eq!(trail(store).await.len(), 1, "the refusal is the caller's to write down");
 }
 
 pub(crate) async fn a_key_belongs_to_a_principal_and_a_tool(store: &dyn Store) {
