@@ -185,7 +185,7 @@ impl Visit {
         let payer = Payer::of(&self.call);
         let _work = payer.work(work).await?;
         let answer = running.await?;
-        Ok(payer.tool_result(&self.call, answer).await?)
+        payer.tool_result(&self.call, answer).await
     }
 
     /// Names the caller, so that it gets its share of what is scarce.
