@@ -94,13 +94,13 @@ pub(crate) fn maintenance(settings: MaintenanceSettings) -> (Maintenance, Durati
 pub(crate) fn memory(limits: &Limits, max_text: usize) -> usize {
     const MIB: usize = 1 << 20;
     const PROGRAM: usize = 256 * MIB;
-    const WRITES: usize = (64 + 16) * MIB;
-    const INDEXED_TEXTS: usize = 2 * 32;
-    const CONVERSIONS: usize = 8 * (16 + 32) * MIB;
+    const WRITES: usize = (64 + 2) * MIB;
+    const INDEXING: usize = 128 * MIB;
+    const CONVERSIONS: usize = 4 * (16 + 32) * MIB;
     const TASK_RESULTS: usize = 64 * MIB;
     let calls = 2 * limits.bodies_bytes + limits.answers_bytes + limits.work_bytes;
     let framed = 5 * limits.answer_bytes;
-    let background = WRITES + INDEXED_TEXTS * max_text + CONVERSIONS + TASK_RESULTS;
+    let background = WRITES + max_text + INDEXING + CONVERSIONS + TASK_RESULTS;
     PROGRAM + calls + framed + limits.replay_bytes + background
 }
 

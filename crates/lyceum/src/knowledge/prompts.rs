@@ -16,6 +16,9 @@ const MAX_TEXT: usize = 100_000;
 /// The passages a question starts with.
 const PASSAGES: usize = 5;
 
+/// Bytes of a question, which the prompt repeats.
+const MAX_QUESTION: usize = 8192;
+
 /// The names of all prompts.
 pub(crate) const NAMES: [&str; 2] = ["summarise_document", "answer_from_knowledge"];
 
@@ -94,6 +97,10 @@ async fn question(kb: Kb, arguments: PromptArguments) -> Result<String, ToolErro
     let (question, tag) = (arguments.get("question").trim(), arguments.get("tag"));
     if question.is_empty() {
         return Err(refused(Error::invalid("question: say what you want to know")));
+    }
+    if question.len() > MAX_QUESTION {
+        let bound = format!("question: give at most {MAX_QUESTION} bytes");
+        return Err(refused(Error::invalid(bound)));
     }
     let tags = if tag.is_empty() { Vec::new() } else { vec![tag.to_owned()] };
     let prefix = Prefix::parse(arguments.get("prefix")).map_err(refused)?;

@@ -213,6 +213,7 @@ async fn prompts_bring_the_knowledge_with_them() {
     for missing in [
         get("summarise_document", json!({ "path": "nope" })),
         get("answer_from_knowledge", json!({ "question": "" })),
+        get("answer_from_knowledge", json!({ "question": "x".repeat(8193) })),
     ] {
         assert_eq!(client.ask("prompts/get", missing).await["error"]["code"], -32602);
     }
