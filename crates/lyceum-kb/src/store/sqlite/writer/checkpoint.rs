@@ -22,7 +22,7 @@ const MANY: i64 = 4096;
 const PATIENCE: Duration = Duration::from_millis(80);
 
 /// How long writers do not wait again when a reader did not end in time.
-const RELIEF: Duration = Duration::from_secs(2);
+const RELIEF: Duration = Duration::from_millis(250);
 
 /// A thread that moves pages while the writer goes on.
 pub(super) struct Mover {
