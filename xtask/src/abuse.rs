@@ -72,7 +72,7 @@ fn list() {
         let quick = if case.quick { "quick" } else { "" };
         println!("{:<17} {quick:<6} {}", case.name, case.about);
     }
-    println!("{HUNT:<17} quick  every argument of every tool and route, with hostile values");
+    println!("{HUNT:<17}        every argument of every tool and route, with hostile values");
     println!("{TOGETHER:<17}        all cases at once");
 }
 
@@ -102,7 +102,7 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
         };
         conclude(&mut tally, case.name, report);
     }
-    if options.wants(HUNT, true) {
+    if options.wants(HUNT, false) {
         let findings = hunt::run(&template, options.quick)?;
         tally.passed += usize::from(findings.is_empty());
         for finding in findings {
