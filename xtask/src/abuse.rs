@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail};
 
 use self::case::{AbuseCase, TOGETHER_MIB};
 use self::measurement::{Schedule, measure};
-use self::report::CaseReport;
+use self::report::{CaseReport, FREEZE_RATIO, MOST_RATIO};
 use self::server::CorpusTemplate;
 use crate::everything;
 use crate::tally::Tally;
@@ -88,7 +88,9 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
     for case in cases.iter().filter(|case| options.wants_case(case)) {
         let attempt = || {
             let measured = measure(&template, &[case], options.schedule());
-            measured.map(|found| CaseReport::judge(case.name, found, case.memory_mib))
+            measured.map(|found| {
+                CaseReport::judge(case.name, found, case.memory_mib, options.most_ratio())
+            })
         };
         let report = match attempt() {
             Ok(report) if report.may_be_noise() => {
@@ -112,7 +114,8 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
     if options.wants(TOGETHER, false) {
         let all: Vec<&AbuseCase> = cases.iter().filter(|case| case.together).collect();
         let measured = measure(&template, &all, options.schedule_of_all());
-        let report = measured.map(|found| CaseReport::judge(TOGETHER, found, TOGETHER_MIB));
+        let report =
+            measured.map(|found| CaseReport::judge(TOGETHER, found, TOGETHER_MIB, MOST_RATIO));
         conclude(&mut tally, TOGETHER, report);
     }
     Ok(tally)
@@ -174,6 +177,10 @@ impl AbuseOptions {
         } else {
             self.only.iter().any(|only| only == name)
         }
+    }
+
+    fn most_ratio(&self) -> f64 {
+        if self.quick { FREEZE_RATIO } else { MOST_RATIO }
     }
 
     fn wants_case(&self, case: &AbuseCase) -> bool {

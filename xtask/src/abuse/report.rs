@@ -7,7 +7,9 @@ use super::measurement::Measurement;
 use super::server::DRAIN;
 
 /// The bystander's p99 under attack may be so many times its p99 without.
-const MOST_RATIO: f64 = 10.0;
+pub(super) const MOST_RATIO: f64 = 10.0;
+/// The same in every test run, where the noise of a busy machine must not decide: a server that freezes is far beyond it.
+pub(super) const FREEZE_RATIO: f64 = 50.0;
 /// A p99 below this counts as this, so that the noise of a tiny number does not decide.
 const IDLE_FLOOR_MS: f64 = 5.0;
 /// The bystander must be served as before so long after the abusive clients hung up.
@@ -26,12 +28,18 @@ pub(super) struct CaseReport {
     pub(super) measurement: Measurement,
     /// Every limit that was exceeded, in words.
     pub(super) faults: Vec<String>,
+    most_ratio: f64,
 }
 
 impl CaseReport {
-    pub(super) fn judge(name: &str, measurement: Measurement, memory_mib: f64) -> Self {
-        let faults = faults(&measurement, memory_mib);
-        Self { name: name.to_owned(), measurement, faults }
+    pub(super) fn judge(
+        name: &str,
+        measurement: Measurement,
+        memory_mib: f64,
+        most_ratio: f64,
+    ) -> Self {
+        let faults = faults(&measurement, memory_mib, most_ratio);
+        Self { name: name.to_owned(), measurement, faults, most_ratio }
     }
 
     pub(super) const HEADER: &'static str = "\
@@ -68,7 +76,7 @@ recover  stop  revoke  warn/err  verdict";
     /// Whether nothing but the bystander's p99 is wrong, which a busy machine can be the cause of.
     pub(super) fn may_be_noise(&self) -> bool {
         let ratio = ratio(&self.measurement.idle, &self.measurement.attacked);
-        self.faults.len() == 1 && (MOST_RATIO..5.0 * MOST_RATIO).contains(&ratio)
+        self.faults.len() == 1 && ratio < 5.0 * self.most_ratio && ratio > self.most_ratio
     }
 
     /// What deserves a look besides the numbers: faults, errors in words, complaints in the log.
@@ -93,7 +101,7 @@ pub(super) fn ratio(idle: &Experience, attacked: &Experience) -> f64 {
 }
 
 /// Every limit that was exceeded, in words.
-fn faults(measured: &Measurement, memory_mib: f64) -> Vec<String> {
+fn faults(measured: &Measurement, memory_mib: f64, most_ratio: f64) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(death) = &measured.death {
         faults.push(format!("the server did not survive: {death}"));
@@ -108,7 +116,7 @@ fn faults(measured: &Measurement, memory_mib: f64) -> Vec<String> {
         faults.push(format!("the bystander got {errors} errors"));
     }
     let ratio = ratio(&measured.idle, &measured.attacked);
-    if ratio > MOST_RATIO {
+    if ratio > most_ratio {
         faults.push(format!("the bystander's p99 was {ratio:.1} times that of an idle server"));
     }
     if measured.recovery.is_none() {
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_measurement_within_all_limits_has_no_fault() {
-        assert_eq!(faults(&sound(), 300.0), Vec::<String>::new());
+        assert_eq!(faults(&sound(), 300.0, MOST_RATIO), Vec::<String>::new());
     }
 
     #[test]
@@ -179,7 +187,7 @@ mod tests {
         broken[5].revocation = Some(slow);
         broken[6].death = Some("killed".to_owned());
         for measurement in broken {
-            assert_eq!(faults(&measurement, 300.0).len(), 1, "{measurement:?}");
+            assert_eq!(faults(&measurement, 300.0, MOST_RATIO).len(), 1, "{measurement:?}");
         }
     }
 }
