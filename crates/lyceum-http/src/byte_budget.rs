@@ -256,8 +256,8 @@ impl Reservation {
         self.bytes -= less;
     }
 
-    /// The same bytes, which hold the reservation until the last of them is dropped: whoever queues,
-    /// splits or sends them need not know.
+    /// Ties the reservation to `bytes`: it is released when the last slice of them is dropped, after any
+    /// queueing, splitting and sending.
     pub fn attach(self: Arc<Self>, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Charged { bytes, _reservation: self })
     }

@@ -1,4 +1,4 @@
-//! Opens files that hold secrets: regular files, ours, and for nobody else to read.
+//! Opens files that hold secrets: regular files that only their owner, our user or root, can read.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When it cannot be opened, is no regular file, belongs to another user than ours or root, or its mode
-/// lets anybody but its owner in.
+/// grants access to group or others.
 pub fn open_secret_file(path: &Path) -> io::Result<File> {
     // Before it is opened, because opening a pipe may take for ever.
     check(&fs::metadata(path)?)?;

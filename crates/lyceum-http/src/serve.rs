@@ -278,8 +278,7 @@ impl AcceptFailures {
     }
 }
 
-/// Whether the next connection may be accepted although this one could not: its client is gone, which
-/// is nobody's problem, or something is wanting, which passes.
+/// Whether an error of `accept` is transient: the client is gone, or a resource is short for a while.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

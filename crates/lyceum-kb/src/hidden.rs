@@ -1,6 +1,6 @@
 //! Characters that people do not see, or that make text show as another.
 
-/// Whether `c` controls a terminal, turns the direction of text, has no width or spells something nobody sees.
+/// Whether `c` controls a terminal, turns the direction of text, has no width or is invisible.
 ///
 /// Joiners and variation selectors are not among them: they shape words of many scripts and hold emoji together.
 pub fn is_hidden(c: char) -> bool {

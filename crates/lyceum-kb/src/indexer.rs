@@ -114,7 +114,7 @@ fn start(kb: Kb, sweep: Duration, stopped: oneshot::Receiver<()>) -> io::Result<
             }
             held.release(&kb).await;
         });
-        // A document that takes long to cut up does not hold up whoever stops the indexer.
+        // Stopping does not wait for a document that takes long to cut up.
         runtime.shutdown_timeout(ENDING);
     })?;
     begun.recv().map_err(io::Error::other)?.map(|()| thread)

@@ -12,8 +12,8 @@ pub struct Exit {
     pub last_words: Vec<String>,
 }
 
-/// Says how it ended and not what it wrote, which may be nobody's business: callers read this. What it
-/// wrote is in the log.
+/// Says how the process ended. Callers read this, so it leaves out standard error, which may hold secrets;
+/// the log has it, redacted.
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

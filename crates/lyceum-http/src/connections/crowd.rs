@@ -170,7 +170,7 @@ mod tests {
         let closed: Vec<bool> = entries.iter().map(is_closed).collect();
         assert_eq!(closed, [false, false, true, false, false]);
         entries.push(enter(&connections, LOCAL).unwrap());
-        assert!(is_closed(&entries[3]) && !is_closed(&entries[0]), "nobody is told twice");
+        assert!(is_closed(&entries[3]) && !is_closed(&entries[0]), "no connection is closed twice");
     }
 
     #[test]

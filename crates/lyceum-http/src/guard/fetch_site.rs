@@ -1,7 +1,7 @@
-//! Where a browser's request comes from, by `Sec-Fetch-Site`: writes that a foreign page causes.
+//! Refuses cross-site writes by `Sec-Fetch-Site` (defence against CSRF).
 //!
-//! Only browsers send it, and no page can change it. A page of an allowed origin writes with `Origin`,
-//! which is judged by its own rule (`origin`); a cross-site write without one is nobody's we know.
+//! Only browsers send the header, and no page can change it. A page of an allowed origin also sends `Origin`,
+//! which `origin` checks; a cross-site write without an allowed `Origin` is refused.
 
 use http::{HeaderMap, HeaderName, Method, header};
 

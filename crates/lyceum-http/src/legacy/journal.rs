@@ -143,7 +143,7 @@ fn write_anew(path: &Path, ended: &[Ended]) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Opens a file to append to, making it if need be, and lets nobody but its owner read it.
+/// Opens a file to append to, creates it if it does not exist, and sets its mode to 0600.
 fn open_private(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.append(true).create(true);

@@ -2,7 +2,7 @@
 //! before that is written.
 //!
 //! An answer is measured before it is written, as it will be sent: as JSON, and for tools as JSON
-//! within JSON beside it. Small answers are written at once and charged to nobody.
+//! within JSON beside it. Small answers are written at once, without a charge.
 
 use std::io;
 use std::sync::Arc;

@@ -121,7 +121,7 @@ struct Dependency {
     lag_seconds: Option<f64>,
 }
 
-/// Looks after the store for ever, so that the log has a warning when nobody asks.
+/// Polls the store's health, so that the log has its warnings without anyone asking for `/health`.
 pub(crate) async fn watch_store(kb: Kb) {
     let mut ticks = interval(WATCH);
     loop {

@@ -35,7 +35,7 @@ impl Target {
     pub(super) fn redirected(&self, location: &str) -> Result<Target, DialError> {
         let url = self.url.join(location);
         let url = url.map_err(|error| DialError::bad_url("", &format!("a redirect: {error}")))?;
-        // Whoever gave the first address need not know what the server put into the next one.
+        // The query of a redirect may hold secrets of the server that sent it, so errors leave it out.
         let shown = || {
             let mut shown = url.clone();
             shown.set_query(None);

@@ -152,5 +152,5 @@ async fn notifications_do_not_keep_a_session_whose_client_has_left() {
         session.notify(bytes::Bytes::from_static(b"{}"));
         tokio::time::sleep(TTL / 4).await;
     }
-    assert!(session.sweep(TTL), "nobody reads what is written to it");
+    assert!(session.sweep(TTL), "a session without a reader expires");
 }

@@ -211,5 +211,5 @@ async fn rights_follow_a_configuration_that_is_read_again() {
     }
     all.ok("update_document", json!({ "path": "a", "content": "y" })).await;
     let told = timeout(Duration::from_secs(2), events.next()).await;
-    assert!(told.is_err(), "somebody who may no longer read is told of a change: {told:?}");
+    assert!(told.is_err(), "a client that may no longer read is notified of a change: {told:?}");
 }

@@ -69,7 +69,7 @@ async fn keys_and_health_are_read_while_every_reader_is_busy() {
     timeout(PATIENCE, store.last_write()).await.unwrap().unwrap();
     timeout(PATIENCE, store.active_set()).await.unwrap().unwrap();
     busy.iter().for_each(tokio::task::JoinHandle::abort);
-    // Nobody waits for those who hung up.
+    // Requests that hung up leave the queue.
     let page = crate::store::ListPage { limit: 1, ..Default::default() };
     timeout(PATIENCE, store.list(&page)).await.unwrap().unwrap();
 }
