@@ -13,10 +13,13 @@ use std::num::NonZero;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 
+use lyceum_work::{run_bulk, thread_cpu_time};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::{Duration, Instant, timeout};
 
 use crate::cancel::{CancelFlag, CancelOnDrop, CancelReason, DEADLINE};
+use crate::cpu_share::CPU_SHARES;
 use crate::{CallerId, Error, Result};
 
 /// Requests of one caller that may wait; more are refused.
@@ -45,7 +48,7 @@ pub struct WorkSlot {
     number: u64,
     /// Set when the work should stop.
     pub(crate) cancel: CancelFlag,
-    has_deadline: bool,
+    caller: CallerId,
     /// `None` when there is nothing to give back.
     gate: Option<FairGate>,
 }
@@ -125,7 +128,7 @@ impl FairGate {
             let slot = WorkSlot {
                 number,
                 cancel: cancel.clone(),
-                has_deadline: !caller.is_internal(),
+                caller: caller.clone(),
                 gate: Some(self.clone()),
             };
             match sender.send(slot) {
@@ -166,18 +169,29 @@ impl WorkSlot {
         self.run(move |_| work()).await
     }
 
-    /// Runs `work` on a blocking thread. It is told to stop when the returned future is dropped and, unless the caller
-    /// is internal, when the deadline has passed. The slot is free when the work has ended.
+    /// Runs `work` on a blocking thread, of low priority if the caller has used up its share of the processor. It is
+    /// told to stop when the returned future is dropped and, unless the caller is internal, when the deadline has
+    /// passed. The slot is free when the work has ended.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce(&CancelFlag) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let abandoned = CancelOnDrop(self.cancel.clone());
-        let has_deadline = self.has_deadline;
-        let task = tokio::task::spawn_blocking(move || {
+        let has_deadline = !self.caller.is_internal();
+        let is_bulk = CPU_SHARES.is_used_up(&self.caller);
+        let metered = move || {
             self.cancel.check()?;
-            work(&self.cancel)
-        });
+            let start = thread_cpu_time();
+            let answer = work(&self.cancel);
+            CPU_SHARES.charge(&self.caller, thread_cpu_time().saturating_sub(start));
+            answer
+        };
+        let task = async {
+            match is_bulk {
+                true => run_bulk(metered).await,
+                false => spawn_blocking(metered).await,
+            }
+        };
         let joined = match has_deadline {
             false => task.await,
             true => match timeout(DEADLINE, task).await {

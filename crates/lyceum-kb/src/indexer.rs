@@ -14,7 +14,6 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, interval_at, timeout};
 
-use crate::background;
 use crate::embed::Embedder;
 use crate::kb::Kb;
 use crate::store::{DeadLetters, Job, Lease, VectorSet};
@@ -95,11 +94,11 @@ impl Drop for Indexer {
 fn start(kb: Kb, sweep: Duration, stopped: oneshot::Receiver<()>) -> io::Result<JoinHandle<()>> {
     let (begin, begun) = mpsc::channel();
     let thread = thread::Builder::new().name("kb-indexer".to_owned()).spawn(move || {
-        background::give_way();
+        lyceum_work::lower_priority();
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .thread_name("kb-indexer")
-            .on_thread_start(background::give_way)
+            .on_thread_start(lyceum_work::lower_priority)
             .build();
         let runtime = match runtime {
             Ok(runtime) => runtime,

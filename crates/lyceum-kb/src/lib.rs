@@ -2,11 +2,11 @@
 //!
 //! [`Kb`] is the front door. It knows neither MCP nor HTTP; surfaces call it and show what it answers.
 
-mod background;
 mod caller;
 mod cancel;
 mod chunk;
 pub mod convert;
+mod cpu_share;
 mod diff;
 mod document;
 pub mod embed;

@@ -108,7 +108,7 @@ async fn written(
         true => {
             let server = server.clone();
             let encode = move || encode(&server, &contents, revision, cache);
-            let writing = tokio::task::spawn_blocking(encode);
+            let writing = lyceum_work::run_bulk(encode);
             writing.await.map_err(|_| RpcError::internal("the resource could not be written"))?
         }
     };

@@ -233,6 +233,6 @@ async fn settle_elsewhere(
     revision: Revision,
 ) -> Result<Outcome, RpcError> {
     let server = server.clone();
-    let settling = tokio::task::spawn_blocking(move || settle(&server, ended, revision));
+    let settling = lyceum_work::run_bulk(move || settle(&server, ended, revision));
     settling.await.unwrap_or_else(|_| Err(RpcError::internal("the result could not be written")))
 }

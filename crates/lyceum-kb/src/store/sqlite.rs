@@ -18,6 +18,7 @@ mod list;
 mod mark;
 mod memo;
 mod outbox;
+mod pieces;
 mod postings;
 mod prepare;
 mod purge;
@@ -53,7 +54,6 @@ use self::backup::Partial;
 use self::connection::InUse;
 use self::fault::Fault;
 use self::mark::{Mark, Remembered};
-use self::memo::Version;
 use self::readers::Readers;
 use self::search::Memory;
 use self::space::SpaceWatch;
@@ -64,6 +64,7 @@ use super::{
 };
 use crate::document::{Document, Meta, Millis, Revision};
 use crate::embed::Fingerprint;
+use crate::fair::FairGate;
 use crate::kb::Changed;
 use crate::query::Query;
 use crate::write::{Actor, Policy, Write, Written};
@@ -72,6 +73,9 @@ use crate::{CallerId, DocPath, Error, Keys, Result};
 /// How long a probe is waited for; a writer that takes longer is blocked.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Large writes that are under way at a time. With two, one caller's never keep another's waiting.
+const LARGE_WRITES: usize = 2;
+
 /// A knowledge base in one file. Cheap to clone; all clones are the same one, each reading for one caller.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
@@ -79,6 +83,8 @@ pub struct SqliteStore {
     // The order matters: the writer closes last and leaves one file, without a log beside it.
     readers: Readers,
     writer: Arc<Writer>,
+    /// Admits few large writes at a time, so that small ones never wait behind many.
+    large_writes: FairGate,
     memory: Arc<Memory>,
     mark: Arc<Mark>,
     space: Arc<SpaceWatch>,
@@ -105,6 +111,7 @@ impl SqliteStore {
             path: path.into(),
             readers: Readers::open(path)?,
             writer: Arc::new(Writer::start(connection, for_log, policy, in_use)?),
+            large_writes: FairGate::new(LARGE_WRITES),
             memory: Arc::default(),
             mark: Arc::new(mark),
             space: Arc::new(SpaceWatch::of(path)),
@@ -237,7 +244,7 @@ impl Store for SqliteStore {
     }
 
     async fn last_write(&self) -> Result<i64> {
-        self.readers.run_priority(|connection| Ok(Version::of(connection)?.writes)).await
+        self.readers.run_priority(documents::last_write).await
     }
 
     async fn writes_after(&self, after: i64, limit: usize) -> Result<Vec<Changed>> {

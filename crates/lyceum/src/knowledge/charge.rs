@@ -10,11 +10,11 @@ use std::sync::Arc;
 use lyceum_http::{ByteBudgets, CallerId, Exhausted, Reservation, UNCOUNTED_BYTES};
 use lyceum_kb::{Error, Result};
 use lyceum_server::{Call, ToolResult};
+use lyceum_work::run_bulk;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
-use tokio::task::spawn_blocking;
 
 /// What stands around an answer.
 const FRAME: usize = 4096;
@@ -83,11 +83,11 @@ impl Payer {
         if let Some(json) = write(&answer, 0, UNCOUNTED_BYTES / 4)? {
             return Ok(WrittenAnswer { json, charge: None });
         }
-        let measured = spawn_blocking(move || (JsonSize::of(&answer), answer)).await;
+        let measured = run_bulk(move || (JsonSize::of(&answer), answer)).await;
         let (size, answer) = measured.map_err(|_| unwritten())?;
         let size = size?;
         let charge = self.answer(sent(size) + FRAME, size.bytes).await?;
-        let writing = spawn_blocking(move || write(&answer, size.bytes, usize::MAX));
+        let writing = run_bulk(move || write(&answer, size.bytes, usize::MAX));
         let json = writing.await.map_err(|_| unwritten())??.ok_or_else(unwritten)?;
         Ok(WrittenAnswer { json, charge: Some(charge) })
     }

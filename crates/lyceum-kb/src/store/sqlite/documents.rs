@@ -175,6 +175,12 @@ impl StoredRevision {
     }
 }
 
+/// The number of the last write.
+pub(super) fn last_write(connection: &Connection) -> std::result::Result<i64, Fault> {
+    let sql = "SELECT coalesce(max(rowid), 0) FROM revision";
+    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
 /// The writes after number `after`, oldest first. A damaged one is left out; the integrity check names it.
 pub(super) fn writes(
     connection: &Connection,

@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 
 use super::documents::StoredRevision;
 use super::fault::Fault;
+use super::pieces::document_of;
 use super::row::{StoredDocument, body_seal, document_columns};
 use super::{connection, vectors};
-use crate::{Error, Result, background};
+use crate::{Error, Result};
 
 /// How many rows are read at a time, so that no reader holds the log for long.
 const PIECE: usize = 500;
@@ -41,7 +42,11 @@ const AGREEMENTS: [(&str, &str); 7] = [
         "the lexical index is wrong about",
     ),
     (
-        "SELECT id FROM lexical_docsize WHERE id NOT IN (SELECT key FROM document)",
+        concat!(
+            "SELECT id FROM lexical_docsize WHERE ",
+            document_of!("id"),
+            " NOT IN (SELECT key FROM document WHERE deleted_at IS NULL)"
+        ),
         "the lexical index knows an unknown document",
     ),
     (
@@ -103,7 +108,7 @@ pub(super) async fn check(path: &Path) -> Result<Vec<String>> {
     thread::Builder::new()
         .name("kb-integrity".to_owned())
         .spawn(move || {
-            background::give_way();
+            lyceum_work::lower_priority();
             // Without a listener the check was cancelled.
             let _ = reply.send(confirmed(&path, &cancel));
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use super::fault::Fault;
+use super::pieces;
 
 /// What is indexed of a document.
 #[derive(Debug)]
@@ -45,11 +46,17 @@ pub(super) fn store(
     for (key, (known, words)) in last {
         let Some(Words { title, path, tags, body, .. }) = words else {
             connection.prepare_cached(REMOVE)?.execute([key])?;
+            pieces::remove(connection, key)?;
             continue;
         };
         // Replacing looks for something to replace, which takes a while.
         let put = if known { REPLACE } else { ADD };
-        connection.prepare_cached(put)?.execute(params![key, title, path, tags, body])?;
+        let first = pieces::piece(body, 0);
+        connection.prepare_cached(put)?.execute(params![key, title, path, tags, first])?;
+        if known {
+            pieces::remove(connection, key)?;
+        }
+        pieces::enqueue(connection, key, body)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::cancel::CancelFlag;
 /// How far the documents have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Writes so far.
+    /// Writes so far, up to the first one whose words are not all in the index.
     pub(super) writes: i64,
     /// The last key that was given.
     pub(super) last_key: i64,
@@ -58,7 +58,8 @@ struct Kept<V> {
     used: u64,
 }
 
-const VERSION: &str = "SELECT coalesce((SELECT max(rowid) FROM revision), 0), \
+const VERSION: &str = "SELECT coalesce((SELECT min(write) - 1 FROM lexical_pending), \
+                       (SELECT max(rowid) FROM revision), 0), \
                        coalesce((SELECT max(key) FROM document), 0)";
 
 pub(super) const CHANGED: &str = "SELECT document FROM revision WHERE rowid > ?1";

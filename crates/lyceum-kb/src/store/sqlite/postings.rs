@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Rows};
 
 use super::fault::Fault;
 use super::memo::{Memo, Version};
+use super::pieces;
+use crate::Error;
 use crate::cancel::CancelFlag;
 
 /// The documents with a word or phrase, by key.
@@ -39,6 +41,32 @@ impl Postings {
 
     fn bytes(&self) -> usize {
         self.keys.len() * (size_of::<u32>() + size_of::<f32>())
+    }
+
+    /// Reads rows of the index with what the word counts in each, unless more than `most` documents have it. What it
+    /// counts in a document is what it counts in the best of its pieces.
+    pub(super) fn read(mut rows: Rows<'_>, most: usize) -> std::result::Result<Postings, Fault> {
+        let mut postings = Postings::default();
+        while let Some(row) = rows.next()? {
+            let (key, score) = (pieces::document_of_row(row.get(0)?), row.get(1)?);
+            let key = u32::try_from(key).map_err(|_| Error::internal("too many documents"))?;
+            postings.keys.push(key);
+            postings.scores.push(score);
+            if postings.keys.len() > most {
+                return Ok(Postings { says_nothing: true, ..Postings::default() });
+            }
+        }
+        // First pieces come in the order of their documents, then all others.
+        Ok(if postings.keys.is_sorted() { postings } else { postings.best_of_pieces() })
+    }
+
+    /// Each document once, with the best of its scores.
+    fn best_of_pieces(self) -> Postings {
+        let mut all: Vec<(u32, f32)> = self.keys.into_iter().zip(self.scores).collect();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        all.dedup_by_key(|(key, _)| *key);
+        let (keys, scores) = all.into_iter().unzip();
+        Postings { keys, scores, says_nothing: false }
     }
 }
 
@@ -87,28 +115,11 @@ fn find(
     if let Some(known) = known() {
         return Ok(known);
     }
-    let postings = read(connection, quoted, most)?;
+    let mut statement = connection.prepare_cached(LIST)?;
+    let postings = Postings::read(statement.query([quoted])?, most)?;
     let (bytes, postings) = (key.len() + postings.bytes(), Arc::new(postings));
     if postings.says_nothing || postings.keys.len() >= MIN_KEPT {
         lists.put(key, Arc::clone(&postings), now, bytes);
     }
     Ok((postings, now))
-}
-
-fn read(
-    connection: &Connection,
-    quoted: &str,
-    most: usize,
-) -> std::result::Result<Postings, Fault> {
-    let mut postings = Postings::default();
-    let mut statement = connection.prepare_cached(LIST)?;
-    let mut rows = statement.query([quoted])?;
-    while let Some(row) = rows.next()? {
-        postings.keys.push(row.get(0)?);
-        postings.scores.push(row.get(1)?);
-        if postings.keys.len() > most {
-            return Ok(Postings { says_nothing: true, ..Postings::default() });
-        }
-    }
-    Ok(postings)
 }

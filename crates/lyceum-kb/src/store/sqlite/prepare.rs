@@ -14,6 +14,8 @@ use crate::{Error, Result, patch};
 const MAX_ATTEMPTS: usize = 5;
 /// Bytes to search that the writing thread searches itself: it takes a millisecond at most.
 const MAX_ON_WRITER: usize = 128 * 1024;
+/// Writes of so many bytes take turns.
+const LARGE_WRITE: usize = 64 * 1024;
 
 /// What is known about a write before it reaches the writing thread.
 #[derive(Debug)]
@@ -77,8 +79,12 @@ impl SqliteStore {
 
     pub(super) async fn submit(&self, write: &Arc<Write>, prepared: Prepared) -> Result<Outcome> {
         let bytes = size(write) + prepared.bytes();
+        let turn = match bytes >= LARGE_WRITE {
+            true => Some(self.large_writes.acquire(self.readers.caller()).await?),
+            false => None,
+        };
         let write = Arc::clone(write);
-        let audited = self.writer.write(bytes, move |batch| {
+        let audited = self.writer.write(bytes, turn, move |batch| {
             let outcome = write::write(batch, &write, prepared)?;
             // The audit line is the last row a write adds; a refused one adds none.
             Ok((outcome, batch.connection.last_insert_rowid()))

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::connection::{self, InUse};
 use super::fault::Fault;
 use super::lexical::{self, Words};
-use super::{documents, integrity};
+use super::{documents, integrity, pieces};
 use crate::{Error, Result};
 
 /// Documents read at a time.
@@ -38,6 +38,7 @@ fn rebuild(
     let transaction = connection.unchecked_transaction()?;
     let n_documents = integrity::count_documents(connection)?;
     connection.execute("INSERT INTO lexical (lexical) VALUES ('delete-all')", [])?;
+    connection.execute("DELETE FROM lexical_pending", [])?;
     let (mut after, mut done) = (0, 0);
     loop {
         let keys = keys_after(connection, after)?;
@@ -45,6 +46,9 @@ fn rebuild(
         after = *last;
         done += keys.len();
         index(connection, &keys)?;
+        for key in pieces::pending(connection)? {
+            while pieces::index_next(connection, key)? {}
+        }
         report(done, n_documents);
     }
     transaction.commit()?;

@@ -12,8 +12,12 @@ use crate::Error;
 pub(super) const APPLICATION_ID: i32 = 0x4c79_6365;
 
 /// Step n leads from schema version n to n + 1.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+pub(super) const STEPS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// Brings the file to the newest version, or says why it cannot be used.
 pub(super) fn migrate(connection: &Connection) -> Result<(), Fault> {

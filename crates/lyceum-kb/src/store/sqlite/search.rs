@@ -11,15 +11,19 @@ use rusqlite::{Connection, params};
 use super::facets::{Facets, json};
 use super::fault::Fault;
 use super::memo::{Memo, Version};
+use super::pieces::document_of;
 use super::postings::{self, Lists, Postings};
 use crate::Keys;
 use crate::cancel::CancelFlag;
 use crate::query::Query;
 use crate::store::{Filter, LexicalHit};
 
-/// Among few documents. The plus sign keeps FTS5 from being asked for them one by one.
-const RANK_AMONG: &str = "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 \
-                          AND +rowid IN (SELECT value FROM json_each(?2))";
+/// Among few documents. FTS5 sees an expression, so that it is not asked for them one by one.
+const RANK_AMONG: &str = concat!(
+    "SELECT rowid, -rank FROM lexical WHERE lexical MATCH ?1 AND ",
+    document_of!("rowid"),
+    " IN (SELECT value FROM json_each(?2))"
+);
 
 /// What searches remember about the documents.
 #[derive(Debug)]
@@ -153,9 +157,8 @@ fn score_again(
     let changed = json(changed);
     let mut statement = connection.prepare_cached(RANK_AMONG)?;
     for term in terms {
-        let mut rows = statement.query(params![term.quoted, changed])?;
-        while let Some(row) = rows.next()? {
-            let (key, score): (usize, f32) = (row.get(0)?, row.get(1)?);
+        let list = Postings::read(statement.query(params![term.quoted, changed])?, usize::MAX)?;
+        for (key, score) in list.iter() {
             again.entry(key).and_modify(|sum| *sum += score * term.times as f32);
         }
     }

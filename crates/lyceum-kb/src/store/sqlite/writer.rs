@@ -28,21 +28,24 @@ pub(super) use condition::Condition;
 use super::backup::{self, Report};
 use super::connection::InUse;
 use super::fault::{Fault, Reach};
-use super::lexical;
+use super::{lexical, pieces};
+use crate::fair::WorkSlot;
 use crate::{Error, Policy, Result};
 
 /// How many jobs may wait, and how many bytes of documents.
 const QUEUE: usize = 1024;
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is committed at once: indexing the words of so many bytes takes about a tenth of a second.
+/// How much is committed at once: indexing the words of so many bytes takes 50 ms at most.
 const BATCH: usize = 256;
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
+const BATCH_BYTES: usize = 256 * 1024;
 
 /// After so many documents with other words, a commit also merges pieces of their index, writing so many pages for each
 /// of them: so there are never many pieces, however busy the writer is.
 const CHANGES_PER_MERGE: usize = 16;
 const PAGES_PER_CHANGE: usize = 2;
+/// Indexing a piece of a long text counts as so many of them.
+const CHANGES_PER_PIECE: usize = CHANGES_PER_MERGE;
 
 /// After so long without a write, pieces are merged so many pages at a time.
 const QUIET: Duration = Duration::from_millis(100);
@@ -92,9 +95,18 @@ type Broken = (Reach, Error);
 struct Task<T, F> {
     bytes: usize,
     is_write: bool,
+    /// Given back when the task is answered.
+    turn: Option<WorkSlot>,
     work: Option<F>,
     answer: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+}
+
+/// A committed text whose words are not all in the index yet.
+pub(super) struct LongText {
+    document: i64,
+    /// The write that is answered when they are; `None` if another process wrote the text.
+    job: Option<Box<dyn Job>>,
 }
 
 impl Writer {
@@ -126,13 +138,19 @@ impl Writer {
 
     /// Runs `work`, which writes a document, in the next transaction; answers when that is on disk.
     ///
-    /// `bytes` is what the work holds in memory, roughly. Dropping the future does not undo the work.
-    pub(super) async fn write<T, F>(&self, bytes: usize, work: F) -> Result<T>
+    /// `bytes` is what the work holds in memory, roughly. Dropping the future does not undo the work, and the turn ends
+    /// when it would have been answered.
+    pub(super) async fn write<T, F>(
+        &self,
+        bytes: usize,
+        turn: Option<WorkSlot>,
+        work: F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
     {
-        self.submit(bytes, true, work).await
+        self.submit(bytes, true, turn, work).await
     }
 
     /// The same for all other work.
@@ -141,16 +159,22 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
     {
-        self.submit(bytes, false, work).await
+        self.submit(bytes, false, None, work).await
     }
 
-    async fn submit<T, F>(&self, bytes: usize, is_write: bool, work: F) -> Result<T>
+    async fn submit<T, F>(
+        &self,
+        bytes: usize,
+        is_write: bool,
+        turn: Option<WorkSlot>,
+        work: F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Batch<'_>) -> std::result::Result<T, Fault> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        self.queue(Box::new(Task { bytes, is_write, work: Some(work), answer: None, reply }))?;
+        let (task, answer) = Task::new(bytes, is_write, turn, work);
+        self.queue(Box::new(task))?;
         answer.await.unwrap_or_else(|_| Err(closing()))
     }
 
@@ -225,6 +249,18 @@ impl fmt::Debug for Writer {
     }
 }
 
+impl<T, F> Task<T, F> {
+    fn new(
+        bytes: usize,
+        is_write: bool,
+        turn: Option<WorkSlot>,
+        work: F,
+    ) -> (Task<T, F>, oneshot::Receiver<Result<T>>) {
+        let (reply, answer) = oneshot::channel();
+        (Task { bytes, is_write, turn, work: Some(work), answer: None, reply }, answer)
+    }
+}
+
 impl<T, F> Job for Task<T, F>
 where
     T: Send,
@@ -254,9 +290,10 @@ where
 
     fn reply(self: Box<Self>, committed: Result<()>) {
         // Without an answer the work panicked; nobody listening means that the caller went away.
-        let Task { answer, reply, .. } = *self;
-        let panicked = || Err(Error::internal("the write failed by a defect; see the log"));
+        let Task { turn, answer, reply, .. } = *self;
+        let panicked = || Err(Error::internal("internal error while writing; see the server log"));
         drop(reply.send(committed.and_then(|()| answer.unwrap_or_else(panicked))));
+        drop(turn);
     }
 }
 
@@ -270,6 +307,10 @@ struct Thread<'a> {
     /// Documents with other words since pieces of their index were merged.
     changes: usize,
     company: Company,
+    /// Texts whose next piece is to be indexed, in turn.
+    long_texts: VecDeque<LongText>,
+    /// Whether indexing a piece failed; it is tried again after the next commit that succeeds.
+    pieces_failed: bool,
 }
 
 fn write_all(
@@ -287,32 +328,83 @@ fn write_all(
         condition,
         changes: 0,
         company: Company::none(),
+        long_texts: VecDeque::new(),
+        pieces_failed: false,
     };
     while let Some(message) = thread.next() {
         condition.beat();
         thread.answer(message);
+        thread.index_piece();
     }
+    thread.long_texts.into_iter().for_each(LongText::answer);
     mover.finish(connection, condition);
+}
+
+impl LongText {
+    /// Tells who wrote it that the write is done.
+    fn answer(self) {
+        if let Some(job) = self.job {
+            job.reply(Ok(()));
+        }
+    }
 }
 
 impl Thread<'_> {
     /// Waits for the next message and tidies up meanwhile; `None` when there will be none.
-    fn next(&self) -> Option<Message> {
-        let mut wait = QUIET;
+    fn next(&mut self) -> Option<Message> {
+        let mut wait = if self.long_texts.is_empty() { QUIET } else { Duration::ZERO };
         loop {
             match self.messages.recv_timeout(wait) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if self.tidy() => wait = Duration::ZERO,
+                Err(RecvTimeoutError::Timeout) if self.index_piece() || self.tidy() => {
+                    wait = Duration::ZERO;
+                }
                 Err(RecvTimeoutError::Timeout) => return self.messages.recv().ok(),
             }
         }
     }
 
+    /// Indexes the next piece of a long text, if there is one; says whether it did.
+    fn index_piece(&mut self) -> bool {
+        let Some(text) = self.long_texts.pop_front() else { return false };
+        let document = text.document;
+        let index = move |batch: &mut Batch<'_>| pieces::index_next(batch.connection, document);
+        let (task, mut indexed) = Task::new(0, false, None, index);
+        self.condition.enter(0, 0);
+        self.commit_all(vec![Box::new(task)]);
+        self.changes += CHANGES_PER_PIECE;
+        match indexed.try_recv().unwrap_or_else(|_| Err(closing())) {
+            Ok(true) => self.long_texts.push_back(text),
+            Ok(false) => text.answer(),
+            Err(error) => {
+                // The text itself is committed, and its document stays on the list of those with pieces to come.
+                tracing::debug!(%error, document, "cannot index all words of a long text yet");
+                self.pieces_failed = true;
+                text.answer();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Looks for long texts that another process has left behind; says whether there are any.
+    fn adopt_long_texts(&mut self) -> bool {
+        if self.pieces_failed {
+            return false;
+        }
+        let left = pieces::pending(self.connection).unwrap_or_default();
+        self.long_texts.extend(left.into_iter().map(|document| LongText { document, job: None }));
+        !self.long_texts.is_empty()
+    }
+
     /// Merges some of the index of words; says whether there may be more to do.
-    fn tidy(&self) -> bool {
+    fn tidy(&mut self) -> bool {
         if self.condition.check_writable().is_err() {
             return false;
+        }
+        if self.adopt_long_texts() {
+            return true;
         }
         let merged = lexical::merge(self.connection, PAGES_WHEN_QUIET).unwrap_or_else(|error| {
             self.condition.note(&error);
@@ -353,13 +445,19 @@ impl Thread<'_> {
                 None => break,
             }
         }
+        self.pieces_failed = false;
+        self.commit_all(jobs);
+        other
+    }
+
+    fn commit_all(&mut self, jobs: Vec<Box<dyn Job>>) {
         let pages = self.pages_to_merge();
         let done = batch::commit(self.connection, jobs, self.policy, self.condition, pages);
         self.changes += done.changes;
         self.company = done.company;
+        self.long_texts.extend(done.long_texts);
         self.mover.after_commit(self.connection, self.condition);
         self.condition.beat();
-        other
     }
 
     /// What is queued, or soon will be.
@@ -390,6 +488,7 @@ impl Thread<'_> {
                     copy @ Message::Copy { .. } => waiting.push_back(copy),
                 }
             }
+            self.index_piece();
         });
         drop(reply.send(copied.map_err(backup::failed)));
         while let Some(message) = waiting.pop_front() {

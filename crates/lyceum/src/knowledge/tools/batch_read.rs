@@ -2,9 +2,9 @@
 
 use lyceum_kb::{DocPath, Document, Error, Found, Kb, Result};
 use lyceum_server::Tool;
+use lyceum_work::run_bulk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 
 use crate::knowledge::answers::DocumentAnswer;
 use crate::knowledge::charge::JsonSize;
@@ -108,7 +108,7 @@ impl Room {
         }
         let measure = move || (JsonSize::of(&document.body), document);
         let (size, document) = match length > LARGE {
-            true => spawn_blocking(measure)
+            true => run_bulk(measure)
                 .await
                 .map_err(|_| Error::internal("the document could not be measured"))?,
             false => measure(),

@@ -1,13 +1,16 @@
 //! The writer: shared commits, and failures that reach no further than they must.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rusqlite::ffi;
+use rusqlite::{Connection, ffi};
 
 use super::super::fault::Fault;
 use super::super::{SqliteStore, Store};
+use super::super::{integrity, pieces};
 use super::{create, fresh};
-use crate::store::Filter;
+use crate::store::{Filter, LexicalHit};
 use crate::write::{Actor, Change, Fields, Write};
 use crate::{Code, DocPath, Error, Policy, Query, Result};
 
@@ -278,4 +281,120 @@ async fn a_writer_that_hangs_neither_counts_as_healthy_nor_keeps_the_store_from_
         .expect("it is left behind")
         .unwrap();
     drop(release);
+}
+
+async fn write(store: &SqliteStore, path: &str, change: Change) {
+    let (path, by) = (DocPath::parse(path).unwrap(), Actor::default());
+    let write = Write { path, change, expected_revision: None, idempotency: None, by };
+    store.write(write).await.unwrap();
+}
+
+fn text(body: &str) -> Change {
+    Change::Upsert(Fields { body: Some(body.to_owned()), ..Fields::default() })
+}
+
+fn assert_whole(store: &SqliteStore) {
+    let connection = Connection::open(store.path()).unwrap();
+    let problems = integrity::check_now(&connection).map_err(Fault::into_error);
+    assert_eq!(problems.unwrap(), Vec::<String>::new());
+}
+
+/// The key of the document at `long.md`.
+fn key_of_long(connection: &Connection) -> i64 {
+    let sql = "SELECT key FROM document WHERE path = 'long.md'";
+    connection.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// A text of several pieces, with a word of its own in each.
+fn long_text(word: &str) -> String {
+    let filler = "filling words of no interest ".repeat(pieces::PIECE_BYTES / 29 + 1);
+    (0..4).map(|n| format!("{word}{n} {word}all {filler}")).collect()
+}
+
+async fn found(store: &SqliteStore, word: &str) -> Vec<LexicalHit> {
+    store.lexical(&Query::parse(word), &Filter::default(), 9).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_piece_of_a_long_text_is_found() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    write(store, "long.md", text(&long_text("first"))).await;
+    for word in ["first0", "first1", "first2", "first3"] {
+        assert_eq!(found(store, word).await.len(), 1, "{word}");
+    }
+    // A document counts once, however many of its pieces have the word.
+    assert_eq!(found(store, "firstall").await.len(), 1);
+    write(store, "long.md", text(&long_text("second"))).await;
+    assert!(found(store, "first3").await.is_empty(), "old pieces are gone");
+    assert_eq!(found(store, "second3").await.len(), 1);
+    assert_whole(store);
+    write(store, "long.md", Change::Delete).await;
+    assert!(found(store, "second3").await.is_empty());
+    assert_whole(store);
+}
+
+#[tokio::test]
+async fn pieces_left_by_a_killed_process_are_indexed_at_the_next_start() {
+    let fresh = fresh();
+    write(&fresh.store, "long.md", text(&long_text("word"))).await;
+    let path = fresh.store.path().to_owned();
+    // As if the process had ended after the second piece.
+    let undo = Connection::open(&path).unwrap();
+    let document = key_of_long(&undo);
+    pieces::remove(&undo, document).unwrap();
+    pieces::enqueue(&undo, document, &long_text("word")).unwrap();
+    pieces::index_next(&undo, document).unwrap();
+    drop(undo);
+    assert!(found(&fresh.store, "word3").await.is_empty());
+    let reopened = SqliteStore::open(&path, Policy::default()).unwrap();
+    until_found(&reopened, "word3").await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_no_text_half_indexed() {
+    let fresh = fresh();
+    let (path, by) = (DocPath::parse("long.md").unwrap(), Actor::default());
+    let change = text(&long_text("word"));
+    let write = Write { path, change, expected_revision: None, idempotency: None, by };
+    // Polled once, so that the write is queued, and dropped.
+    let mut writing = fresh.store.write(write);
+    assert!(poll_once(&mut writing).is_pending());
+    drop(writing);
+    until_found(&fresh.store, "word3").await;
+}
+
+/// Polls once, with a waker that does nothing.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+async fn until_found(store: &SqliteStore, word: &str) {
+    for _ in 0..500 {
+        if found(store, word).await.len() == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{word} is never found");
+}
+
+#[tokio::test]
+async fn lists_made_while_pieces_are_missing_do_not_hide_them() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    // A word that so many documents have that its list is kept.
+    for n in 0..300 {
+        write(store, &format!("n/{n}.md"), text("wordall and more")).await;
+    }
+    let body = long_text("other").replace("other3", "wordall");
+    write(store, "long.md", text(&body)).await;
+    let undo = Connection::open(store.path()).unwrap();
+    let document = key_of_long(&undo);
+    pieces::remove(&undo, document).unwrap();
+    pieces::enqueue(&undo, document, &body).unwrap();
+    let (query, filter) = (Query::parse("wordall"), Filter::default());
+    assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 300);
+    while pieces::index_next(&undo, document).unwrap() {}
+    assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 301);
 }

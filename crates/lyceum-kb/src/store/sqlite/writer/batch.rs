@@ -7,7 +7,8 @@ use tokio::time::{Duration, Instant};
 
 use super::super::fault::{Fault, Reach, explain, reach};
 use super::super::lexical::{self, Words};
-use super::{Broken, Company, Condition, Job};
+use super::super::pieces;
+use super::{Broken, Company, Condition, Job, LongText};
 use crate::document::Millis;
 use crate::{Error, Policy};
 
@@ -33,6 +34,19 @@ pub(super) struct Done {
     pub(super) changes: usize,
     /// Who will be there for the next commit.
     pub(super) company: Company,
+    /// Jobs that are answered when all words of their text are in the index.
+    pub(super) long_texts: Vec<LongText>,
+}
+
+/// What a transaction did.
+#[derive(Default)]
+struct Committed {
+    /// Documents that have other words now.
+    changes: usize,
+    /// How long the disk took.
+    took: Duration,
+    /// The jobs that wrote a text of several pieces, by their number, and its document.
+    long_texts: Vec<(usize, i64)>,
 }
 
 impl Batch<'_> {
@@ -42,7 +56,7 @@ impl Batch<'_> {
     }
 }
 
-/// Runs the jobs, commits, and only then replies.
+/// Runs the jobs, commits, and only then replies; those that wrote a long text are given back instead.
 pub(super) fn commit(
     connection: &Connection,
     mut jobs: Vec<Box<dyn Job>>,
@@ -68,22 +82,38 @@ pub(super) fn commit(
         condition.committed(jobs.len());
     }
     let reply = committed.as_ref().map(|_| ()).map_err(Error::clone);
-    for job in jobs {
-        job.reply(reply.clone());
+    let Committed { changes, took, long_texts } = committed.unwrap_or_default();
+    let mut long = long_texts.into_iter().peekable();
+    let mut done = Done {
+        changes,
+        company: Company::after(company, took, Instant::now()),
+        long_texts: Vec::new(),
+    };
+    for (number, job) in jobs.into_iter().enumerate() {
+        match long.next_if(|(at, _)| *at == number) {
+            Some((_, document)) => done.long_texts.push(LongText { document, job: Some(job) }),
+            None => job.reply(reply.clone()),
+        }
     }
-    let (changes, took) = committed.unwrap_or_default();
-    Done { changes, company: Company::after(company, took, Instant::now()) }
+    done
 }
 
-/// Answers how many documents have other words now, and how long the disk took.
 fn run(
     batch: &mut Batch<'_>,
     jobs: &mut [Box<dyn Job>],
     merge_pages: usize,
-) -> std::result::Result<(usize, Duration), Broken> {
+) -> std::result::Result<Committed, Broken> {
     execute(batch.connection, "BEGIN IMMEDIATE")?;
-    for job in jobs {
+    let mut long_texts = Vec::new();
+    for (number, job) in jobs.iter_mut().enumerate() {
+        let n_words = batch.words.len();
         run_one(batch, job.as_mut())?;
+        let written = batch.words[n_words..].last();
+        if let Some((document, Some(words))) = written
+            && pieces::n_pieces(&words.body) > 1
+        {
+            long_texts.push((number, *document));
+        }
     }
     lexical::store(batch.connection, &batch.words).map_err(broken)?;
     if merge_pages > 0 {
@@ -91,7 +121,7 @@ fn run(
     }
     let start = Instant::now();
     execute(batch.connection, "COMMIT")?;
-    Ok((batch.words.len(), start.elapsed()))
+    Ok(Committed { changes: batch.words.len(), took: start.elapsed(), long_texts })
 }
 
 fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
