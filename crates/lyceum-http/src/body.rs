@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body;
+use lyceum_work::MAX_PARSED_INLINE;
 use tokio::time::{Instant, timeout_at};
 
 use crate::absorb;
@@ -117,7 +118,12 @@ where
             break;
         }
     }
-    let n_values = arrived.values();
+    let n_values = if arrived.length() > MAX_PARSED_INLINE {
+        // Boxed, so that small bodies do not pay for its size.
+        Box::pin(arrived.values_in_bulk()).await?
+    } else {
+        arrived.values()
+    };
     if n_values > UNCOUNTED_VALUES {
         if n_values > MAX_VALUES {
             return Err(BodyError::TooManyValues);
@@ -187,6 +193,17 @@ impl Arrived {
     fn values(&self) -> usize {
         let bytes = if self.rest.is_empty() { &self.first[..] } else { &self.rest };
         if bytes.len() < MIN_COUNTED { 0 } else { count_values(bytes) }
+    }
+
+    /// The same on a thread for bulk work.
+    async fn values_in_bulk(&mut self) -> Result<usize, BodyError> {
+        self.first = match self.rest.is_empty() {
+            true => std::mem::take(&mut self.first),
+            false => std::mem::take(&mut self.rest).into(),
+        };
+        let bytes = self.first.clone();
+        let counted = lyceum_work::run_bulk(move || count_values(&bytes)).await;
+        counted.map_err(|_| BodyError::Broken)
     }
 
     /// Charges for what its values become.

@@ -12,7 +12,10 @@ use http::header::{ALLOW, CONNECTION, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
-use lyceum_wire::{Era, ErrorCode, Message, Refusal, Route, RoutingHeaders, RpcError, classify};
+use lyceum_wire::{
+    Era, ErrorCode, Message, ParseError, Refusal, Route, RoutingHeaders, RpcError, classify,
+};
+use lyceum_work::MAX_PARSED_INLINE;
 
 use crate::accept::Acceptance;
 use crate::answer::{self, AnswerBody};
@@ -190,7 +193,12 @@ impl<H: Handler> Shared<H> {
             Ok(body) => body,
             Err(error) => return End::Reply(unread(error)),
         };
-        let posted = match self.route(arrival, body, verdict) {
+        let message = match body.len() > MAX_PARSED_INLINE {
+            // Boxed, so that small bodies do not pay for its size.
+            true => Box::pin(parse_in_bulk(body)).await,
+            false => Message::parse(&body),
+        };
+        let posted = match self.route(arrival, message, verdict) {
             Next::Reply(reply) => return End::Reply(reply),
             Next::Later(reply) => return End::Reply(reply.await),
             Next::Call(posted) => posted,
@@ -218,10 +226,15 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// Parses and classifies a body. Nothing here waits, so that the future of a request stays small.
-    fn route(self: &Arc<Self>, arrival: Arrival<'_>, body: Bytes, verdict: Verdict) -> Next {
+    /// Classifies a message. Nothing here waits, so that the future of a request stays small.
+    fn route(
+        self: &Arc<Self>,
+        arrival: Arrival<'_>,
+        message: Result<Message, ParseError>,
+        verdict: Verdict,
+    ) -> Next {
         let routing = arrival.fields.routing();
-        let message = match Message::parse(&body) {
+        let message = match message {
             Ok(message) => message,
             Err(error) => return Next::Reply(self.malformed(&routing, verdict, error.into())),
         };
@@ -346,6 +359,15 @@ impl<H: Handler> Shared<H> {
             }
         }
     }
+}
+
+/// Parses a large body on a thread for bulk work, so that other requests need not wait for it.
+async fn parse_in_bulk(body: Bytes) -> Result<Message, ParseError> {
+    let parsed = lyceum_work::run_bulk(move || Message::parse(&body)).await;
+    parsed.unwrap_or_else(|_| {
+        let message = "the server failed while reading this request".into();
+        Err(ParseError { code: ErrorCode::INTERNAL_ERROR, message, id: None })
+    })
 }
 
 /// A request's header map, emptied to hold the headers of its answer. hyper keeps the map of each

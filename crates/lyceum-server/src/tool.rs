@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lyceum_wire::{Member, ParamHeaders, Revision};
+use lyceum_work::{MAX_PARSED_INLINE, run_bulk};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +16,7 @@ use crate::call::Call;
 use crate::error::ToolError;
 use crate::json::Object;
 use crate::page::List;
+use crate::refused;
 use crate::schema::Schema;
 use crate::shelf::Listed;
 use crate::since;
@@ -133,7 +135,14 @@ where
     F: Fn(Call, A) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
+    let (name, function) = (name.into(), Arc::new(function));
+    let tool_name: Arc<str> = name.as_str().into();
     let function = move |call: Call| -> Result<Running, InvalidArguments> {
+        let raw = call.request.params.get(Member::Arguments);
+        if raw.is_some_and(|raw| raw.len() > MAX_PARSED_INLINE) {
+            let (tool_name, function) = (Arc::clone(&tool_name), Arc::clone(&function));
+            return Ok(Box::pin(run_with_large_arguments(tool_name, function, call)));
+        }
         let arguments = match arguments(&call) {
             Ok(arguments) => arguments,
             Err(problem) => return Err(InvalidArguments { call: Box::new(call), problem }),
@@ -142,7 +151,7 @@ where
         Ok(Box::pin(async move { running.await?.into_tool_result() }))
     };
     Tool {
-        name: name.into(),
+        name,
         title: None,
         description: description.into(),
         param_headers: param_headers(&schema),
@@ -153,6 +162,30 @@ where
         meta: Meta::default(),
         task_support: TaskSupport::Forbidden,
         function: Box::new(function),
+    }
+}
+
+/// Reads the arguments on a thread for bulk work, then runs the function.
+async fn run_with_large_arguments<A, R, F, Fut>(
+    tool_name: Arc<str>,
+    function: Arc<F>,
+    call: Call,
+) -> Result<ToolResult, ToolError>
+where
+    A: DeserializeOwned + Send + 'static,
+    R: IntoToolResult + 'static,
+    F: Fn(Call, A) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+{
+    let read = run_bulk(move || (arguments::<A>(&call), call)).await;
+    let (arguments, call) = read.map_err(|_| ToolError::new("the arguments could not be read"))?;
+    match arguments {
+        Ok(arguments) => function(call, arguments).await?.into_tool_result(),
+        Err(problem) => {
+            let revision = call.revision();
+            let invalid = InvalidArguments { call: Box::new(call), problem };
+            refused::invalid_arguments(invalid, &tool_name, revision).await
+        }
     }
 }
 

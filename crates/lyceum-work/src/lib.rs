@@ -6,7 +6,6 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinError;
 
@@ -16,6 +15,10 @@ const NICENESS: i32 = 10;
 
 /// Threads for bulk work; what comes while all are busy waits for one of them.
 const BULK_THREADS: usize = 16;
+
+/// Bytes of a message that are parsed on the thread that received them; a longer one is parsed as bulk work, because other
+/// requests would wait for it.
+pub const MAX_PARSED_INLINE: usize = 128 << 10;
 
 /// A runtime for its blocking threads alone. `None` where the machine gives no more threads.
 static BULK: LazyLock<Option<Runtime>> = LazyLock::new(|| {
@@ -53,8 +56,17 @@ pub async fn run_bulk<T: Send + 'static>(
     }
 }
 
-/// The processor time this thread has taken so far.
+/// The processor time this thread has taken so far; zero where the system does not tell.
 pub fn thread_cpu_time() -> Duration {
+    #[cfg(not(unix))]
+    return Duration::ZERO;
+    #[cfg(unix)]
+    unix_thread_cpu_time()
+}
+
+#[cfg(unix)]
+fn unix_thread_cpu_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())

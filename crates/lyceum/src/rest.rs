@@ -203,7 +203,7 @@ impl Shared {
                 check_content_encoding(&head.headers)?;
                 let Doorkeeper { limits, budgets, .. } = &self.door;
                 let caller = || caller.clone();
-                input::object(&read_body(body, limits, &budgets.bodies, caller).await?)?
+                input::object(read_body(body, limits, &budgets.bodies, caller).await?).await?
             }
             false => Map::new(),
         };

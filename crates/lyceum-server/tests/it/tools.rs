@@ -1,11 +1,13 @@
 //! Tools: arguments, errors, structured content, the words transports look for.
 
+use std::thread;
+
 use lyceum_server::{
     Call, Content, Json, NoArguments, Schema, Server, ToolError, ToolResult, tool, tool_with_schema,
 };
 use lyceum_wire::{Revision, RpcError};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::talk::Talk;
@@ -55,6 +57,46 @@ async fn check(revision: Revision, name: &str, arguments: Value, expected: &str)
     let talk = Talk::new(&server(), revision);
     let params = json!({ "name": name, "arguments": arguments });
     assert_eq!(talk.raw("tools/call", params).await, expected, "{name} at {revision}");
+}
+
+/// Arguments that know which thread read them.
+struct Reader {
+    thread: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Reader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer)?;
+        Ok(Reader { thread: thread::current().name().map(str::to_owned) })
+    }
+}
+
+#[tokio::test]
+async fn large_arguments_are_read_on_a_thread_for_bulk_work() {
+    let schema = Schema::from_json(r#"{"type":"object"}"#).unwrap();
+    let whose = |_: Call, args: Reader| async move { Ok(args.thread.unwrap_or_default()) };
+    let server =
+        Server::builder("test", "1").tool(tool_with_schema("whose", "Tells.", schema, whose));
+    let talk = Talk::new(&server.build(), Revision::V2026_07_28);
+    let read_by = async |bytes: usize| {
+        let params = json!({ "name": "whose", "arguments": { "text": "x".repeat(bytes) } });
+        talk.raw("tools/call", params).await.contains("bulk-work")
+    };
+    assert!(!read_by(1_000).await, "small arguments are read at once");
+    assert!(read_by(200_000).await);
+}
+
+#[tokio::test]
+async fn large_arguments_that_do_not_fit_are_refused_like_small_ones() {
+    let talk = Talk::new(&server(), Revision::V2026_07_28);
+    let refused = async |text: Value| {
+        let params = json!({ "name": "echo", "arguments": { "text": 7, "more": text } });
+        talk.raw("tools/call", params).await
+    };
+    let small = refused(json!("")).await;
+    assert!(small.contains("Invalid arguments for echo"), "{small}");
+    let column = |text: &str| text.split(" at line").next().unwrap().to_owned();
+    assert_eq!(column(&refused(json!("x".repeat(200_000))).await), column(&small));
 }
 
 const META: &str =

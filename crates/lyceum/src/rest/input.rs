@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
 use lyceum_kb::Error;
+use lyceum_work::{MAX_PARSED_INLINE, run_bulk};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -19,7 +21,15 @@ const PATH: &str = "path";
 struct Once(Map<String, Value>);
 
 /// Reads a body; an empty one says nothing.
-pub(super) fn object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+pub(super) async fn object(body: Bytes) -> Result<Map<String, Value>, Problem> {
+    if body.len() <= MAX_PARSED_INLINE {
+        return parse_object(&body);
+    }
+    let parsed = run_bulk(move || parse_object(&body)).await;
+    parsed.unwrap_or_else(|_| Err(Error::internal("the body could not be read").into()))
+}
+
+pub(super) fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     if body.trim_ascii().is_empty() {
         return Ok(Map::new());
     }

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use lyceum_kb::Code;
 use serde_json::{Map, Value, json};
 
-use super::input::{decoded, merge, object};
+use super::input::{decoded, merge, parse_object};
 use super::openapi::document;
 use super::problem::status;
 use super::route::{Access, find};
@@ -72,10 +72,10 @@ fn bodies_are_objects_that_say_everything_once() {
         ("{\"a\":nul}", Err(400)),
     ];
     for (body, expected) in rows {
-        let read = object(body.as_bytes()).map(Value::Object);
+        let read = parse_object(body.as_bytes()).map(Value::Object);
         assert_eq!(read.map_err(|problem| problem.status.as_u16()), *expected, "{body}");
     }
-    assert_eq!(object(b"{\"\xff\":1}").unwrap_err().status, StatusCode::BAD_REQUEST);
+    assert_eq!(parse_object(b"{\"\xff\":1}").unwrap_err().status, StatusCode::BAD_REQUEST);
 }
 
 /// The arguments of `GET /kb/list`, or of `POST /kb/search`, from a query.

@@ -148,8 +148,9 @@ async fn a_backup_made_while_serving_brings_everything_back() {
     let setup = printed(&lyceum(&directory, &["get", "guides/setup.md"]).await);
     assert_eq!(setup, "# Setup\n\nInstall the VPN first.\n");
     let mut bytes = fs::read(&copy).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle..middle + 64].fill(0xa5);
+    let text = b"Install the VPN first.";
+    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+    bytes[at] ^= 1;
     fs::write(&copy, bytes).unwrap();
     let damaged = lyceum(&directory, &["restore", &copy, "--replace"]).await;
     assert!(!damaged.status.success(), "a damaged backup was restored");
