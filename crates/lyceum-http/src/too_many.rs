@@ -34,6 +34,10 @@ pub(crate) enum TooMany {
     Bytes(Exhausted),
     #[error("the answers to this batch are too large together; ask for this one by itself")]
     Batch,
+    #[error(
+        "this call was not run: the answers to this batch are too large together; send it by itself"
+    )]
+    BatchUnrun,
 }
 
 impl TooMany {
@@ -56,7 +60,7 @@ impl TooMany {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Self::Bytes(exhausted) => exhausted.status(),
-            Self::Batch => StatusCode::OK,
+            Self::Batch | Self::BatchUnrun => StatusCode::OK,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Batches, which only 2025-03-26 has: several messages in one POST, answered together.
 //!
 //! The answers of a batch have a bound of their own: they are kept until the last one is there, and
-//! then joined. Small ones always find room, so that a write is never said not to have been answered.
+//! then joined. Small ones always find room, so that a write that was done is never told to have failed.
+//! Few calls run at a time, and once several answers found no room the rest is refused unrun.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Context as TaskContext;
@@ -9,12 +10,13 @@ use std::task::Context as TaskContext;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use lyceum_wire::{Id, Message, ParseError, Request, RpcError, batch_allowed, encode};
+use tokio::sync::Semaphore;
 
 use super::attached::cancelled;
 use super::origin::Origin;
 use crate::answer;
 use crate::byte_budget::{ByteBudget, UNCOUNTED_BYTES};
-use crate::call::Answer;
+use crate::call::{Answer, Call};
 use crate::caller::CallerId;
 use crate::context::Principal;
 use crate::dialect::{Decision, Verdict};
@@ -111,7 +113,9 @@ impl<H: Handler> Shared<H> {
                 missing: requests.len(),
                 answers,
                 room: self.limits.answer_bytes / 4,
+                n_refused: 0,
             }),
+            running: Semaphore::new(MAX_RUNNING),
             budget: Arc::clone(&self.budgets.answers),
             caller: CallerId::new(principal.clone(), origin.peer),
             outlet: Arc::clone(outlet),
@@ -134,19 +138,23 @@ impl<H: Handler> Shared<H> {
             let call = self.start(request, cx);
             match origin.admit(Some(id.clone())) {
                 // Each answer goes to the batch, not to an outlet of its own.
-                Ok(running) => running.spawn(async move {
-                    let (share, answer) = (share, call.await);
-                    share.give(&id, answer.message);
-                }),
+                Ok(running) => running.spawn(async move { share.run(&id, call).await }),
                 Err(too_many) => share.give(&id, encode::error(Some(&id), &too_many.into())),
             }
         }
     }
 }
 
+/// Calls of a batch that run at a time.
+const MAX_RUNNING: usize = 4;
+/// Answers without room after which the rest of a batch is refused unrun.
+const MAX_REFUSED: usize = 4;
+
 /// The answers of a batch, until all are there.
 struct Gathered {
     state: Mutex<State>,
+    /// Places for running calls.
+    running: Semaphore,
     budget: Arc<ByteBudget>,
     caller: CallerId,
     outlet: Arc<PostOutlet>,
@@ -158,6 +166,8 @@ struct State {
     answers: Vec<Bytes>,
     /// Bytes of further large answers.
     room: usize,
+    /// Answers that found no room.
+    n_refused: usize,
 }
 
 impl Gathered {
@@ -172,8 +182,16 @@ impl Gathered {
                 state.room = room;
                 answer
             }
-            None => encode::error(Some(id), &TooMany::Batch.into()),
+            None => {
+                state.n_refused += 1;
+                encode::error(Some(id), &TooMany::Batch.into())
+            }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.n_refused >= MAX_REFUSED
     }
 
     /// All answers as one, charged for as they were.
@@ -211,6 +229,17 @@ impl Gathered {
 struct Share(Option<Arc<Gathered>>);
 
 impl Share {
+    /// Runs a call when it is its turn, unless the batch is full by then.
+    async fn run(self, id: &Id, call: Call) {
+        let Some(gathered) = self.0.clone() else { return };
+        let _place = gathered.running.acquire().await;
+        let answer = match gathered.is_full() {
+            true => encode::error(Some(id), &TooMany::BatchUnrun.into()),
+            false => call.await.message,
+        };
+        self.give(id, answer);
+    }
+
     fn give(mut self, id: &Id, answer: Bytes) {
         if let Some(gathered) = self.0.take() {
             let answer = gathered.fitting(id, answer);
