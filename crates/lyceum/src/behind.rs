@@ -15,6 +15,7 @@ use tokio::time::{Duration, interval};
 
 use crate::config::{Config, Endpoint, Environment, Settings};
 use crate::knowledge;
+use crate::stop::ReloadSignal;
 
 /// What authorization servers gave us, in the data directory.
 const TOKENS: &str = "upstream-tokens";
@@ -95,12 +96,12 @@ pub(crate) async fn follow(
 ) {
     let file = origin.file.clone().or(origin.environment.config_file());
     let mut config = file.map(Watched::new);
-    let mut hangups = Hangups::catch();
+    let mut reloads = ReloadSignal::catch();
     let mut ticks = interval(LOOK);
     loop {
         let told = tokio::select! {
             _ = ticks.tick() => false,
-            () = hangups.next() => true,
+            () = reloads.next() => true,
         };
         // The lockfile first, so that what the configuration adds is held against the newest.
         if current.lockfile.has_changed() || told {
@@ -258,32 +259,6 @@ impl Watched {
 fn looks(path: &Path) -> Option<Looks> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
-}
-
-/// SIGHUP, where there is one.
-struct Hangups {
-    #[cfg(unix)]
-    signal: Option<tokio::signal::unix::Signal>,
-}
-
-impl Hangups {
-    fn catch() -> Hangups {
-        #[cfg(unix)]
-        return Hangups {
-            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
-        };
-        #[cfg(not(unix))]
-        Hangups {}
-    }
-
-    async fn next(&mut self) {
-        #[cfg(unix)]
-        if let Some(signal) = &mut self.signal {
-            signal.recv().await;
-            return;
-        }
-        std::future::pending().await
-    }
 }
 
 #[cfg(test)]

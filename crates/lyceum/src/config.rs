@@ -40,6 +40,7 @@ pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use given::Given;
 pub(crate) use limits::Maintenance;
+pub(crate) use profile::Profile;
 pub(crate) use reference::reference;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;

@@ -66,6 +66,11 @@ pub(crate) const PROFILES: &[Profile] = &[
 ];
 
 impl Profile {
+    /// Whether its clients expect every name it does not have to be called "not allowed", even where it has all.
+    pub(crate) fn has_allow_list(&self) -> bool {
+        self.path != "/mcp"
+    }
+
     /// The profile that lives at `path`.
     pub(crate) fn at(path: &str) -> Option<&'static Profile> {
         PROFILES.iter().find(|profile| profile.path == path || profile.token_path == Some(path))

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::config::Profile;
 use crate::keys::Budget;
 use crate::knowledge::answers::WriteAnswer;
 use crate::knowledge::arguments::Safety;
@@ -100,15 +101,23 @@ where
     })
 }
 
-/// Ends a call nothing here answers.
-pub(crate) async fn refuse(desk: Desk, call: Call, refused: Refused) -> ToolError {
+/// Ends a call nothing here answers. A profile that leaves tools out says of every name that it is not allowed: so its
+/// clients expect it, and they learn nothing about what others have.
+pub(crate) async fn refuse(
+    desk: Desk,
+    is_filtered: bool,
+    call: Call,
+    refused: Refused,
+) -> ToolError {
     // What another profile has is withheld here, for those who read the audit trail.
     let outcome = |known: bool| if known { Code::Forbidden } else { Code::NotFound };
     match refused {
         Refused::UnknownTool { name } => {
             let name = shortened(&name, MAX_NAME);
             let known = tools::NAMES.contains(&name.as_str());
-            let words = if known { "Tool not allowed" } else { "Unknown tool" };
+            let is_filtered =
+                is_filtered || Profile::at(call.endpoint()).is_some_and(Profile::has_allow_list);
+            let words = if known || is_filtered { "Tool not allowed" } else { "Unknown tool" };
             desk.audit_refusal(&call, &name, None, outcome(known)).await;
             ToolError::rpc(RpcError::invalid_params(format!("{words}: {name}")))
         }

@@ -32,6 +32,7 @@ pub(crate) fn reserved() -> Reserved {
 pub(crate) fn server(kb: &Kb, max_text: usize, offers: impl Fn(&str) -> bool) -> Server {
     let desk = Desk::new(kb.clone(), max_text);
     let (lister, refuser) = (kb.clone(), desk.clone());
+    let is_filtered = tools::NAMES.iter().any(|name| !offers(name));
     let builder = Server::builder("lyceum", env!("CARGO_PKG_VERSION"))
         .title("Lyceum")
         .description("One door to a team's knowledge and tools.")
@@ -41,7 +42,9 @@ pub(crate) fn server(kb: &Kb, max_text: usize, offers: impl Fn(&str) -> bool) ->
         .list_resources(move |call: Call, after| {
             resources::list(lister.on_behalf_of(desk::caller(&call)), after)
         })
-        .refuse(move |call: Call, refused: Refused| desk::refuse(refuser.clone(), call, refused));
+        .refuse(move |call: Call, refused: Refused| {
+            desk::refuse(refuser.clone(), is_filtered, call, refused)
+        });
     let builder = prompts::all(kb, max_text)
         .into_iter()
         .fold(builder, |builder, prompt| builder.prompt(prompt));

@@ -21,9 +21,10 @@ pub(crate) struct Lyceum {
     pub(crate) printed: Vec<String>,
 }
 
-/// The binary, free of this machine's settings and home.
+/// The binary, free of this machine's settings, home and terminal: SIGHUP reloads, wherever the tests run.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lyceum"));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_lyceum")]);
     command.args(arguments).env_clear().kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -1,7 +1,12 @@
 //! What the binary serves over HTTP.
 
+use std::process::Stdio;
+
 use lyceum_testkit::Request;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::lyceum::Lyceum;
 
@@ -285,4 +290,48 @@ async fn session_ended_in_one_process_is_ended_in_the_other() {
         assert!(tokio::time::Instant::now() < deadline, "it lives on in the other process");
         tokio::time::sleep(tokio::time::Duration::from_millis(50)).await;
     }
+}
+
+/// Starts a server in a terminal of its own, closes the terminal, and says whether the server still listens when it
+/// had time to end.
+#[cfg(target_os = "linux")]
+async fn outlives_its_terminal(prefix: &str) -> bool {
+    let data = tempfile::tempdir().unwrap();
+    let (printed, pid) = (data.path().join("printed"), data.path().join("pid"));
+    let line = format!(
+        "echo $$ > {pid:?}; exec {prefix} {:?} serve --log error --listen 127.0.0.1:0 --data {:?} > {printed:?}",
+        env!("CARGO_BIN_EXE_lyceum"),
+        data.path()
+    );
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut terminal = terminal.env("SHELL", "/bin/sh").kill_on_drop(true).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    let address = loop {
+        let text = std::fs::read_to_string(&printed).unwrap_or_default();
+        let url = text.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
+        if let Some((address, _)) = url {
+            break address.to_owned();
+        }
+        assert!(Instant::now() < patience, "it does not start: {text}");
+        sleep(Duration::from_millis(20)).await;
+    };
+    terminal.kill().await.unwrap();
+    let patience = Instant::now() + Duration::from_secs(3);
+    while TcpStream::connect(&address).await.is_ok() && Instant::now() < patience {
+        sleep(Duration::from_millis(50)).await;
+    }
+    let listens = TcpStream::connect(&address).await.is_ok();
+    if listens {
+        let pid = std::fs::read_to_string(&pid).unwrap();
+        Command::new("kill").arg(pid.trim()).status().await.unwrap();
+    }
+    listens
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_terminal_ends_its_server_but_not_under_nohup() {
+    assert!(!outlives_its_terminal("").await);
+    assert!(outlives_its_terminal("nohup").await);
 }

@@ -28,7 +28,7 @@ is the better tool. FORBIDDEN: the address is not public. UNAVAILABLE: it did no
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// A URL that begins with http:// or https://, or else the text itself.
+    /// A URL that begins with http:// or https://, or else the text itself; other URLs are refused.
     source: String,
     /// Where the document belongs; `ingested/…` if left out.
     path: Option<String>,
@@ -97,6 +97,11 @@ async fn change(
         if arguments.source.trim().is_empty() {
             return Err(Error::invalid("source: give a URL or a text"));
         }
+        if let Some(scheme) = other_scheme(&arguments.source) {
+            return Err(Error::invalid(format!(
+                "source: cannot fetch {scheme}: addresses; give an http:// or https:// URL, or the text itself"
+            )));
+        }
         let default = || path_of_text(arguments.title.as_deref(), &arguments.source);
         let path = given.unwrap_or_else(default);
         (path, Converted { body: arguments.source, ..Converted::default() }, None)
@@ -118,6 +123,19 @@ fn is_url(source: &str) -> bool {
         source.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
     scheme("http://") || scheme("https://")
+}
+
+/// The scheme of a source that is nothing but a URL we do not fetch.
+fn other_scheme(source: &str) -> Option<&str> {
+    let line = source.trim();
+    let (scheme, rest) = line.split_once(':')?;
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let is_one_word = !line.contains(char::is_whitespace);
+    // Without slashes almost anything looks like a URL, so only these are taken for one.
+    let without_slashes = ["file", "data"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let is_url = rest.starts_with("//") && rest.len() > 2 || without_slashes && !rest.is_empty();
+    (is_scheme && is_one_word && is_url).then_some(scheme)
 }
 
 async fn convert_page(fetched: Fetched) -> Result<Converted> {

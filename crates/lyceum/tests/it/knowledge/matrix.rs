@@ -46,6 +46,20 @@ fn refusal_code(client: &Client) -> i64 {
     if agent_data && client.revision != super::MODERN { -32601 } else { -32602 }
 }
 
+/// Profiles that leave tools out say of every other name, known or not, that it is not allowed.
+fn words_for_unknown(profile: &str) -> &'static str {
+    if profile == "/mcp" { "Unknown tool" } else { "Tool not allowed" }
+}
+
+async fn check_unknown_names(client: &mut Client) {
+    let words = words_for_unknown(client.profile);
+    for name in ["no_such_tool", "move_document"] {
+        let refused = client.ask("tools/call", json!({ "name": name, "arguments": {} })).await;
+        let profile = client.profile;
+        assert_eq!(refused["error"]["message"], format!("{words}: {name}"), "{profile}");
+    }
+}
+
 async fn check_all(client: &mut Client, seed: &mut Client) -> usize {
     let form = if client.accept == JSON { "json" } else { "sse" };
     let path = format!("matrix{}/{}-{form}", client.profile, client.revision);
@@ -81,6 +95,7 @@ async fn every_tool_on_every_profile_in_every_form_and_revision() {
             for accept in [JSON, SSE] {
                 (client.revision, client.accept) = (revision, accept);
                 n_checked += check_all(&mut client, &mut seed).await;
+                check_unknown_names(&mut client).await;
             }
         }
     }
@@ -96,6 +111,7 @@ async fn under_the_preset_every_profile_speaks_agent_data() {
         let params = json!({ "name": "nonsense", "arguments": {} });
         let unknown = client.ask("tools/call", params).await;
         assert_eq!(unknown["error"]["code"], -32601, "{profile}");
-        assert_eq!(unknown["error"]["message"], "Unknown tool: nonsense");
+        let words = words_for_unknown(profile);
+        assert_eq!(unknown["error"]["message"], format!("{words}: nonsense"), "{profile}");
     }
 }

@@ -92,7 +92,7 @@ fn text(n: usize) -> String {
     let words = ["harbour", "lantern", "orchard", "granite", "voyage", "copper", "meadow"];
     let sentence = |m: usize| format!("{} {} {m}. ", words[(n + m) % 7], words[(n * m) % 7]);
     // Some texts are so long that they are indexed in pieces.
-    let sentences = if n % 97 == 0 { 20_000 } else { 20 + n % 60 };
+    let sentences = if n.is_multiple_of(97) { 20_000 } else { 20 + n % 60 };
     format!("# Write {n}\n\nmarker-{n}\n\n{}", (0..sentences).map(sentence).collect::<String>())
 }
 

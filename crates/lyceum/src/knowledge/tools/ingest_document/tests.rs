@@ -50,6 +50,21 @@ async fn a_page_becomes_markdown_with_its_title_and_source() {
 }
 
 #[tokio::test]
+async fn urls_of_other_schemes_are_refused_and_not_kept_as_texts() {
+    for source in
+        ["file:///etc/passwd", "ftp://host/file", " gopher://x\n", "file:/etc/passwd", "data:,text"]
+    {
+        let refused = ingest(json!({ "source": source })).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{source}");
+        assert!(refused.to_string().contains("http:// or https://"), "{refused}");
+    }
+    for text in ["see ftp://host/file", "ftp://a\nftp://b", "TODO:later", "://", "a://", "x:y"] {
+        let (_, fields) = ingest(json!({ "source": text })).await.unwrap();
+        assert_eq!(fields.body.as_deref(), Some(text));
+    }
+}
+
+#[tokio::test]
 async fn what_the_caller_says_wins() {
     let server = page("200 OK", "text/markdown", "---\ntitle: Theirs\ntags: [a]\n---\nText.").await;
     let url = format!("http://{}/x.md", server.address());
