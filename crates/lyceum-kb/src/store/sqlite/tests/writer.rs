@@ -398,3 +398,79 @@ async fn lists_made_while_pieces_are_missing_do_not_hide_them() {
     while pieces::index_next(&undo, document).unwrap() {}
     assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 301);
 }
+
+#[tokio::test]
+async fn a_text_replaced_before_all_its_words_are_indexed_leaves_none_behind() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let (release, held) = hold(store).await;
+    // Each is committed alone, so that the second comes between the pieces of the first.
+    let writes = async {
+        tokio::join!(
+            write(store, "long.md", text(&long_text("first"))),
+            write(store, "short.md", text(&long_text("third"))),
+            write(store, "long.md", text(&long_text("second"))),
+            write(store, "short.md", text("fourth")),
+            async { drop(release) },
+        )
+    };
+    let (_, held) = tokio::join!(writes, held);
+    held.unwrap();
+    let rows = [("first0", 0), ("first3", 0), ("second0", 1), ("second3", 1), ("third3", 0)];
+    for (word, n_documents) in rows {
+        assert_eq!(found(store, word).await.len(), n_documents, "{word}");
+    }
+    assert_eq!(n_pending(&Connection::open(store.path()).unwrap()), 0);
+    assert_whole(store);
+}
+
+/// Documents with words that are still to be indexed.
+fn n_pending(connection: &Connection) -> usize {
+    pieces::pending(connection).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_long_text_is_indexed_between_other_writes_and_not_after_all_of_them() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let (release, held) = hold(store).await;
+    let long = write(store, "long.md", text(&long_text("word")));
+    // So large that each is committed alone.
+    let look = || store.writer.run(1 << 20, |batch| Ok(n_pending(batch.connection)));
+    let (_, first, _, _, _, _, last, (), held) = tokio::join!(
+        long,
+        look(),
+        look(),
+        look(),
+        look(),
+        look(),
+        look(),
+        async { drop(release) },
+        held
+    );
+    held.unwrap();
+    assert_eq!((first.unwrap(), last.unwrap()), (1, 0));
+}
+
+#[tokio::test]
+async fn words_that_could_not_be_indexed_are_tried_again_with_the_next_write_and_not_before() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let other = Connection::open(store.path()).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON lexical_pending \
+             BEGIN SELECT RAISE(ABORT, 'on purpose'); END",
+        )
+        .unwrap();
+    write(store, "long.md", text(&long_text("word"))).await;
+    assert_eq!(found(store, "word0").await.len(), 1, "the write itself is done");
+    let counts = store.writer_counts();
+    // Many attempts would fit into this.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(store.writer_counts(), counts);
+    assert!(found(store, "word3").await.is_empty());
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    create(store, "a", "x").await.unwrap();
+    until_found(store, "word3").await;
+}
