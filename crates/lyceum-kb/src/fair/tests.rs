@@ -68,6 +68,23 @@ async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
 }
 
 #[tokio::test]
+async fn fewer_slots_count_more_than_a_longer_wait() {
+    let gate = FairGate::new(4);
+    let mut held = Vec::new();
+    for name in ["a", "a", "a", "b"] {
+        held.push(at_once(&gate, name).await.unwrap());
+    }
+    // The slots of "a" were granted before that of "b".
+    let (a, b) = (caller("a"), caller("b"));
+    let (mut of_a, mut of_b) = (Box::pin(gate.acquire(&a)), Box::pin(gate.acquire(&b)));
+    assert!(timeout(Duration::ZERO, &mut of_a).await.is_err());
+    assert!(timeout(Duration::ZERO, &mut of_b).await.is_err());
+    drop(held.remove(0));
+    assert!(timeout(Duration::ZERO, &mut of_a).await.is_err());
+    assert!(timeout(Duration::ZERO, &mut of_b).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not() {
     let gate = FairGate::new(1);
     let _held = at_once(&gate, "a").await.unwrap();
@@ -76,7 +93,8 @@ async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not()
     for waiting in &mut waiting {
         assert!(timeout(Duration::ZERO, waiting).await.is_err());
     }
-    let refused = gate.acquire(&name).await.unwrap_err();
+    let refused = timeout(Duration::from_secs(5), gate.acquire(&name)).await;
+    let refused = refused.expect("it does not wait").unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     assert!(refused.message().contains("send fewer"), "{refused}");
     assert!(timeout(Duration::ZERO, gate.acquire(&caller("b"))).await.is_err());

@@ -299,6 +299,18 @@ fn assert_whole(store: &SqliteStore) {
     assert_eq!(problems.unwrap(), Vec::<String>::new());
 }
 
+/// Lets the writer index two pieces of each long text and no more, until `DROP TRIGGER refuse`.
+fn refuse_pieces(store: &SqliteStore) -> Connection {
+    let other = Connection::open(store.path()).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON lexical_pending WHEN NEW.next > 2 \
+             BEGIN SELECT RAISE(ABORT, 'on purpose'); END",
+        )
+        .unwrap();
+    other
+}
+
 /// The key of the document at `long.md`.
 fn key_of_long(connection: &Connection) -> i64 {
     let sql = "SELECT key FROM document WHERE path = 'long.md'";
@@ -337,17 +349,12 @@ async fn every_piece_of_a_long_text_is_found() {
 #[tokio::test]
 async fn pieces_left_by_a_killed_process_are_indexed_at_the_next_start() {
     let fresh = fresh();
+    let refused = refuse_pieces(&fresh.store);
     write(&fresh.store, "long.md", text(&long_text("word"))).await;
-    let path = fresh.store.path().to_owned();
-    // As if the process had ended after the second piece.
-    let undo = Connection::open(&path).unwrap();
-    let document = key_of_long(&undo);
-    pieces::remove(&undo, document).unwrap();
-    pieces::enqueue(&undo, document, &long_text("word")).unwrap();
-    pieces::index_next(&undo, document).unwrap();
-    drop(undo);
+    assert_eq!(found(&fresh.store, "word1").await.len(), 1);
     assert!(found(&fresh.store, "word3").await.is_empty());
-    let reopened = SqliteStore::open(&path, Policy::default()).unwrap();
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
+    let reopened = SqliteStore::open(fresh.store.path(), Policy::default()).unwrap();
     until_found(&reopened, "word3").await;
 }
 
@@ -387,15 +394,14 @@ async fn lists_made_while_pieces_are_missing_do_not_hide_them() {
     for n in 0..300 {
         write(store, &format!("n/{n}.md"), text("wordall and more")).await;
     }
+    let refused = refuse_pieces(store);
     let body = long_text("other").replace("other3", "wordall");
     write(store, "long.md", text(&body)).await;
-    let undo = Connection::open(store.path()).unwrap();
-    let document = key_of_long(&undo);
-    pieces::remove(&undo, document).unwrap();
-    pieces::enqueue(&undo, document, &body).unwrap();
     let (query, filter) = (Query::parse("wordall"), Filter::default());
     assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 300);
-    while pieces::index_next(&undo, document).unwrap() {}
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
+    // As another process would.
+    while pieces::index_next(&refused, key_of_long(&refused)).unwrap() {}
     assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 301);
 }
 
@@ -456,13 +462,7 @@ async fn a_long_text_is_indexed_between_other_writes_and_not_after_all_of_them()
 async fn words_that_could_not_be_indexed_are_tried_again_with_the_next_write_and_not_before() {
     let fresh = fresh();
     let store = &fresh.store;
-    let other = Connection::open(store.path()).unwrap();
-    other
-        .execute_batch(
-            "CREATE TRIGGER refuse BEFORE UPDATE ON lexical_pending \
-             BEGIN SELECT RAISE(ABORT, 'on purpose'); END",
-        )
-        .unwrap();
+    let refused = refuse_pieces(store);
     write(store, "long.md", text(&long_text("word"))).await;
     assert_eq!(found(store, "word0").await.len(), 1, "the write itself is done");
     let counts = store.writer_counts();
@@ -470,7 +470,7 @@ async fn words_that_could_not_be_indexed_are_tried_again_with_the_next_write_and
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(store.writer_counts(), counts);
     assert!(found(store, "word3").await.is_empty());
-    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
     create(store, "a", "x").await.unwrap();
     until_found(store, "word3").await;
 }
