@@ -166,6 +166,21 @@ async fn a_full_disk_refuses_writes_until_there_is_space() {
     assert!(store.check_integrity().await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn work_that_changes_nothing_does_not_make_a_full_disk_look_writable() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    limit(store, 1).await;
+    create(store, "b", &"y".repeat(100_000)).await.unwrap_err();
+    assert_eq!(create(store, "a", "x").await.unwrap_err().code(), Code::Conflict);
+    assert_eq!(store.revoke_key("nobody", 0).await.unwrap(), 0);
+    assert!(store.health().await.unwritable.unwrap().contains("disk is full"));
+    limit(store, 1 << 30).await;
+    create(store, "b", "y").await.unwrap();
+    assert_eq!(store.health().await.unwritable, None);
+}
+
 /// The most pages the file may have; at least what it has now.
 async fn limit(store: &SqliteStore, pages: i64) {
     let set = store.writer.run(0, move |batch| {
