@@ -4,6 +4,11 @@ mod static_model;
 
 pub use static_model::StaticModel;
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
 use async_trait::async_trait;
 
 /// A model that embeds texts.
@@ -39,4 +44,27 @@ pub enum EmbedError {
     /// It will not work for these texts, however often it is tried.
     #[error("{message}")]
     Never { message: String },
+}
+
+/// Embeds `texts`; a panic of the model is an error like any other.
+///
+/// # Errors
+/// Those of the model, and [`EmbedError::Later`] when it panics, which is logged here.
+pub async fn embed_catching_panics(
+    model: &dyn Embedder,
+    texts: &[String],
+) -> Result<Vec<Vec<f32>>, EmbedError> {
+    let mut embedding = pin!(async { model.embed(texts).await });
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| embedding.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let reason = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let reason = reason.unwrap_or("no message");
+            tracing::error!(model = model.fingerprint().0, reason, "the embedding model panicked");
+            let message = "the embedding model panicked; see the server log".to_owned();
+            Poll::Ready(Err(EmbedError::Later { message }))
+        })
+    })
+    .await
 }

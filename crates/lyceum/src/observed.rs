@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use lyceum_kb::embed::{EmbedError, Embedder, Fingerprint};
+use lyceum_kb::embed::{EmbedError, Embedder, Fingerprint, embed_catching_panics};
 use tokio::time::{Duration, Instant};
 
 /// A model, watched.
@@ -50,7 +50,7 @@ impl Embedder for Observed {
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let started = Instant::now();
-        let embedded = self.model.embed(texts).await;
+        let embedded = embed_catching_panics(&*self.model, texts).await;
         let error = embedded.as_ref().err().map(ToString::to_string);
         let seen = Seen { latency: started.elapsed(), error };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use tokio::time::{advance, pause};
+use tokio::time::{advance, pause, resume};
 
 use super::*;
 use crate::Code;
@@ -68,6 +68,23 @@ async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
 }
 
 #[tokio::test]
+async fn fewer_slots_count_more_than_a_longer_wait() {
+    let gate = FairGate::new(4);
+    let mut held = Vec::new();
+    for name in ["a", "a", "a", "b"] {
+        held.push(at_once(&gate, name).await.unwrap());
+    }
+    // The slots of "a" were granted before that of "b".
+    let (a, b) = (caller("a"), caller("b"));
+    let (mut of_a, mut of_b) = (Box::pin(gate.acquire(&a)), Box::pin(gate.acquire(&b)));
+    assert!(timeout(Duration::ZERO, &mut of_a).await.is_err());
+    assert!(timeout(Duration::ZERO, &mut of_b).await.is_err());
+    drop(held.remove(0));
+    assert!(timeout(Duration::ZERO, &mut of_a).await.is_err());
+    assert!(timeout(Duration::ZERO, &mut of_b).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not() {
     let gate = FairGate::new(1);
     let _held = at_once(&gate, "a").await.unwrap();
@@ -76,7 +93,8 @@ async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not()
     for waiting in &mut waiting {
         assert!(timeout(Duration::ZERO, waiting).await.is_err());
     }
-    let refused = gate.acquire(&name).await.unwrap_err();
+    let refused = timeout(Duration::from_secs(5), gate.acquire(&name)).await;
+    let refused = refused.expect("it does not wait").unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     assert!(refused.message().contains("send fewer"), "{refused}");
     assert!(timeout(Duration::ZERO, gate.acquire(&caller("b"))).await.is_err());
@@ -86,12 +104,106 @@ async fn a_caller_with_too_many_waiting_requests_is_refused_and_others_are_not()
 }
 
 #[tokio::test]
+async fn requests_of_the_knowledge_base_itself_are_never_too_many() {
+    let gate = FairGate::new(1);
+    let own = CallerId::INTERNAL;
+    let _held = gate.acquire(&own).await.unwrap();
+    let mut waiting: Vec<_> = (0..=MAX_WAITING).map(|_| Box::pin(gate.acquire(&own))).collect();
+    for waiting in &mut waiting {
+        assert!(timeout(Duration::ZERO, waiting).await.is_err(), "it waits");
+    }
+}
+
+#[tokio::test]
+async fn work_of_the_knowledge_base_itself_has_no_deadline() {
+    let gate = FairGate::new(1);
+    let (release, held) = mpsc::channel::<()>();
+    pause();
+    let run = tokio::spawn(async move {
+        let work = move |cancel: &CancelFlag| {
+            let _ = held.recv();
+            cancel.check()
+        };
+        gate.run(&CallerId::INTERNAL, work).await
+    });
+    tokio::task::yield_now().await;
+    advance(DEADLINE + Duration::from_secs(1)).await;
+    drop(release);
+    run.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_request_beyond_its_slice_is_shed_one_at_a_time() {
+    let gate = FairGate::new(4);
+    let own = gate.acquire(&CallerId::INTERNAL).await.unwrap();
+    let old = at_once(&gate, "a").await.unwrap();
+    advance(SLICE / 2).await;
+    let young = at_once(&gate, "b").await.unwrap();
+    let shed = || {
+        gate.lock().shed();
+        [&own, &old, &young].map(|slot| slot.cancel.is_cancelled())
+    };
+    assert_eq!(shed(), [false, false, false], "all are within their slices");
+    advance(SLICE).await;
+    assert_eq!(shed(), [false, true, false]);
+    advance(SLICE).await;
+    assert_eq!(shed(), [false, true, false], "one that was told to stop makes room already");
+    drop(old);
+    gate.lock().shed();
+    assert!(young.cancel.is_cancelled() && !own.cancel.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_went_away_take_no_share() {
+    let gate = FairGate::new(2);
+    drop(at_once(&gate, "gone").await.unwrap());
+    advance(ACTIVE + Duration::from_secs(1)).await;
+    let slots = [at_once(&gate, "a").await, at_once(&gate, "a").await];
+    assert!(slots.iter().all(Option::is_some));
+    assert_eq!(gate.lock().callers.len(), 1);
+}
+
+#[tokio::test]
+async fn work_is_charged_and_goes_on_at_low_priority_when_the_share_is_used_up() {
+    let gate = FairGate::new(1);
+    let name = caller("charged");
+    let thread = |_: &CancelFlag| {
+        let start = thread_cpu_time();
+        while thread_cpu_time() == start {}
+        Ok(std::thread::current().name().unwrap_or_default().to_owned())
+    };
+    // So that nothing of the share comes back meanwhile.
+    pause();
+    let first = gate.run(&name, thread).await.unwrap();
+    assert_ne!(first, "bulk-work");
+    // The burst alone would not use it up.
+    CPU_SHARES.charge(&name, Duration::from_secs(1));
+    assert!(CPU_SHARES.is_used_up(&name));
+    resume();
+    CPU_SHARES.charge(&name, Duration::from_secs(1));
+    assert_eq!(gate.run(&name, thread).await.unwrap(), "bulk-work");
+}
+
+#[tokio::test]
 async fn dropping_the_future_stops_the_work_and_frees_the_slot() {
     let gate = FairGate::new(1);
     let name = caller("a");
-    let abandoned = timeout(Duration::from_millis(20), gate.run(&name, until_cancelled)).await;
-    assert!(abandoned.is_err());
+    let (sender, stopped) = mpsc::channel();
+    let (begin, begun) = oneshot::channel();
+    let work = move |cancel: &CancelFlag| {
+        begin.send(()).unwrap();
+        let ended = until_cancelled(cancel);
+        sender.send(ended.clone()).unwrap();
+        ended
+    };
+    tokio::select! {
+        _ = gate.run(&name, work) => panic!("it runs until it is cancelled"),
+        begun = begun => begun.unwrap(),
+    }
     gate.run(&name, |_| Ok(())).await.unwrap();
+    // Stopped at once, and not because another request waited for its slot.
+    let error = stopped.recv().unwrap().unwrap_err();
+    assert!(error.message().contains("hung up"), "{error}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::chunk::{Chunk, chunks};
 use crate::document::Document;
-use crate::embed::{EmbedError, Embedder};
+use crate::embed::{EmbedError, Embedder, embed_catching_panics};
 use crate::indexer::retry_in;
 use crate::kb::Kb;
 use crate::store::{ChunkVector, Job};
@@ -111,7 +111,7 @@ async fn embed(
     let mut vectors = Vec::with_capacity(pieces.len());
     for pieces in pieces.chunks(embedder.batch_size().max(1)) {
         let texts: Vec<String> = pieces.iter().map(|chunk| chunk.text.clone()).collect();
-        let embedded = embedder.embed(&texts).await?;
+        let embedded = embed_catching_panics(embedder, &texts).await?;
         if embedded.len() != texts.len() {
             let (n, wanted) = (embedded.len(), texts.len());
             return later(format!("the model gave {n} vectors for {wanted} texts"));

@@ -7,6 +7,7 @@ use tokio::time::{Duration, Instant, timeout};
 
 use crate::cancel::CancelFlag;
 use crate::document::{Document, Meta};
+use crate::embed::embed_catching_panics;
 use crate::fair::COMPUTE;
 use crate::kb::Kb;
 use crate::query::Query;
@@ -158,9 +159,10 @@ impl Kb {
     /// The documents nearest to `document`, itself excluded.
     pub async fn related(&self, document: &Document, limit: usize) -> Result<Vec<Related>> {
         let (index, key) = (self.index.clone(), document.meta.key);
-        let work =
-            move |_: &CancelFlag| Ok(index.matrix(|matrix| matrix.related(key, limit + SPARE)));
-        let near = COMPUTE.run(&self.caller, work).await?;
+        let compare = move |cancel: &CancelFlag| {
+            index.matrix(|matrix| matrix.related_cancellable(key, limit + SPARE, cancel))
+        };
+        let near = COMPUTE.run(&self.caller, compare).await?;
         let mut related = Vec::new();
         // Hardly ever has one of them changed, so that more than the first have to be read.
         for near in near.chunks(limit.max(1)) {
@@ -197,7 +199,8 @@ impl Kb {
         };
         let text = query.text();
         let text = text[..text.floor_char_boundary(MAX_EMBEDDED)].to_owned();
-        let vector = match timeout(PATIENCE, embedder.embed(&[text])).await {
+        let embedded = timeout(PATIENCE, embed_catching_panics(&**embedder, &[text])).await;
+        let vector = match embedded {
             Ok(Ok(vectors)) => vectors.into_iter().next().unwrap_or_default(),
             Ok(Err(error)) => return without(&format!("the embedding model failed: {error}")),
             Err(_) => return without("the embedding model did not answer in time"),
@@ -205,17 +208,14 @@ impl Kb {
         let allowed =
             if filter.is_empty() { None } else { Some(self.store.matching(filter).await?) };
         let index = self.index.clone();
-        let scan = move |_: &CancelFlag| {
-            Ok(index.with(&fingerprint, |matrix| {
-                matrix.nearest(&vector, CANDIDATES, allowed.as_deref())
-            }))
+        let scan = move |cancel: &CancelFlag| {
+            let near = index.with(&fingerprint, |matrix| {
+                matrix.nearest_cancellable(&vector, CANDIDATES, allowed.as_deref(), cancel)
+            });
+            near.unwrap_or_else(|| Ok(Vec::new()))
         };
         let near = COMPUTE.run(&self.caller, scan).await?;
-        Ok(NearDocuments {
-            near: near.unwrap_or_default(),
-            weight: embedder.weight(),
-            degraded: None,
-        })
+        Ok(NearDocuments { near, weight: embedder.weight(), degraded: None })
     }
 
     /// The best of `ranked` with their documents and passages. Holds a few documents at a time, however large all of

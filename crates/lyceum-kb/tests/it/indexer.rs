@@ -27,6 +27,8 @@ struct Counting {
     failing: AtomicUsize,
     /// Calls that are answered with vectors of another length for now.
     odd: AtomicUsize,
+    /// Calls that panic for now.
+    panicking: AtomicUsize,
 }
 
 /// A knowledge base in a directory of its own.
@@ -45,6 +47,7 @@ impl Counting {
             poison: "POISON",
             failing: AtomicUsize::new(0),
             odd: AtomicUsize::new(0),
+            panicking: AtomicUsize::new(0),
         })
     }
 
@@ -70,15 +73,11 @@ impl Embedder for Counting {
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let failing = self
-            .failing
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        if failing.is_ok() {
+        assert!(!takes_one(&self.panicking), "on purpose");
+        if takes_one(&self.failing) {
             return Err(EmbedError::Later { message: "the service is down".to_owned() });
         }
-        let odd =
-            self.odd.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        if odd.is_ok() {
+        if takes_one(&self.odd) {
             return Ok(texts.iter().map(|_| vec![1.0; DIMENSIONS + 1]).collect());
         }
         if texts.iter().any(|text| text.contains(self.poison)) {
@@ -90,6 +89,11 @@ impl Embedder for Counting {
         }
         Ok(texts.iter().map(|text| vector(text)).collect())
     }
+}
+
+/// Counts down; says whether there was one left.
+fn takes_one(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 /// Letters, counted: near texts have near vectors.
@@ -394,6 +398,34 @@ async fn a_service_that_is_down_for_a_while_costs_only_time() {
     bench.upload("a.md", "alpha").await;
     bench.settled().await;
     assert_eq!(bench.status("a.md").await, VectorStatus::Ready);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_model_is_a_failed_attempt() {
+    let bench = Bench::new(Policy::default()).await;
+    bench.model.panicking.store(1, Ordering::Relaxed);
+    bench.upload("a.md", "alpha").await;
+    bench.upload("b.md", "beta").await;
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
+    bench.settled().await;
+    for path in ["a.md", "b.md"] {
+        assert_eq!(bench.status(path).await, VectorStatus::Ready, "{path}");
+    }
+    assert_eq!(bench.model.panicking.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_model_that_panics_leaves_search_its_words() {
+    let bench = Bench::new(Policy::default()).await;
+    bench.upload("a.md", "alpha text").await;
+    let _indexer = Indexer::start(bench.kb.clone()).unwrap();
+    bench.settled().await;
+    bench.kb.load_vectors().await.unwrap();
+    bench.model.panicking.store(1, Ordering::Relaxed);
+    let search = Search { query: "alpha".to_owned(), limit: 5, ..Search::default() };
+    let found = bench.kb.search(&search).await.unwrap();
+    assert_eq!((found.hits.len(), found.mode), (1, Mode::Lexical));
+    assert!(found.degraded.unwrap().contains("panicked"));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::knowledge;
 use crate::library;
 use crate::logging;
 use crate::stdout::print;
+use crate::terminal::{self, one_line};
 
 /// How long all upstreams together may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,7 +83,7 @@ fn list(gateway: &Gateway) -> anyhow::Result<ExitCode> {
         let _ =
             writeln!(text, "{name:<20}{status:<12}{revision:<12}{transport:<17}{}", health.tools);
         for note in notes(health) {
-            let _ = writeln!(text, "  {note}");
+            let _ = writeln!(text, "  {}", one_line(&note));
         }
     }
     print(text.trim_end())?;
@@ -109,7 +110,9 @@ fn notes(health: &Health) -> Vec<String> {
 fn why(config: &Config, gateway: &Gateway, tool: &str) -> anyhow::Result<ExitCode> {
     let Some(why) = gateway.why(tool) else {
         print(match gateway.why_absent(tool) {
-            Some((upstream, why)) => format!("{tool}: upstream {upstream} may have it, but {why}"),
+            Some((upstream, why)) => {
+                format!("{tool}: upstream {upstream} may have it, but {}", one_line(&why))
+            }
             None => {
                 format!("{tool}: no upstream has such a tool; lyceum upstreams shows which are up")
             }
@@ -140,13 +143,14 @@ fn why(config: &Config, gateway: &Gateway, tool: &str) -> anyhow::Result<ExitCod
 }
 
 fn form(why: &Why) -> String {
-    let whose = format!("{} of upstream {}", why.own, why.upstream);
+    let whose = format!("{} of upstream {}", one_line(&why.own), why.upstream);
+    let public = one_line(&why.public);
     match why.form {
         Form::Own => "this server's own tool".to_owned(),
         Form::Public => format!("the public name of {whose}"),
-        Form::Alias => format!("an alias of {} ({whose})", why.public),
-        Form::Dotted => format!("another way to write {} ({whose})", why.public),
-        Form::OwnName => format!("{whose}, which no other has; its public name is {}", why.public),
+        Form::Alias => format!("an alias of {public} ({whose})"),
+        Form::Dotted => format!("another way to write {public} ({whose})"),
+        Form::OwnName => format!("{whose}, which no other has; its public name is {public}"),
     }
 }
 
@@ -183,7 +187,7 @@ fn describe(text: &mut String, why: &Why, upstream: &UpstreamConfig, health: &He
     };
     let _ = writeln!(text, "  a lost call is made again: {repeats}");
     if let Some(reason) = &why.held_back {
-        let _ = writeln!(text, "  held back: {reason}");
+        let _ = writeln!(text, "  held back: {}", one_line(reason));
     }
 }
 
@@ -210,13 +214,17 @@ fn diff(config: &Config, gateway: &Gateway) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     for (upstream, definitions) in up(gateway) {
         for verdict in lock.judge(&upstream, Kind::Tool, &definitions) {
-            let name = &verdict.name;
+            let name = one_line(&verdict.name);
             let _ = match verdict.state {
                 State::Known => Ok(()),
                 State::New => writeln!(text, "{upstream} {name}: new"),
                 State::Missing => writeln!(text, "{upstream} {name}: gone"),
-                State::Renamed { from } => writeln!(text, "{upstream} {name}: was called {from}"),
-                State::Changed { diff } => writeln!(text, "{upstream} {name}: changed\n{diff}"),
+                State::Renamed { from } => {
+                    writeln!(text, "{upstream} {name}: was called {}", one_line(&from))
+                }
+                State::Changed { diff } => {
+                    writeln!(text, "{upstream} {name}: changed\n{}", terminal::lines(&diff))
+                }
             };
         }
     }
@@ -274,7 +282,7 @@ fn complain_of_absent(gateway: &Gateway) -> anyhow::Result<ExitCode> {
     for (name, health) in gateway.health() {
         if health.status != Status::Up {
             let why = health.last_error.unwrap_or_else(|| health.status.as_str().to_owned());
-            eprintln!("left out {name}: {why}");
+            eprintln!("left out {name}: {}", one_line(&why));
             code = ExitCode::FAILURE;
         }
     }
@@ -292,7 +300,9 @@ fn existing(config: &Config) -> anyhow::Result<Lock> {
 async fn login(config: &Config, sealer: &Arc<Sealer>, name: &str) -> anyhow::Result<ExitCode> {
     let upstream = named(config, name)?;
     let setting = behind::setting(config, sealer);
-    let show = |page: &str| eprintln!("To log in, open this page in a browser:\n\n  {page}\n");
+    let show = |page: &str| {
+        eprintln!("To log in, open this page in a browser:\n\n  {}\n", one_line(page));
+    };
     let oauth = upstream.authorization(&setting, Loopback::new(show))?;
     let oauth = oauth.with_context(|| upstream.how_to_enter())?;
     oauth.log_in(setting.stack.clone()).await?;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::terminal::one_line;
+
 /// How well the server does on one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,11 +60,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |text: fn(&Finding) -> usize| self.findings.iter().map(text).max().unwrap_or(0);
         let check = width(|finding| finding.check.chars().count());
-        let seen = width(|finding| finding.seen.chars().count());
+        let seen = width(|finding| one_line(&finding.seen).chars().count());
         writeln!(f, "{}\n", self.url)?;
         writeln!(f, "{:check$}  {:seen$}  verdict", "check", "seen")?;
         for finding in &self.findings {
-            let Finding { check: name, seen: what, verdict, .. } = finding;
+            let Finding { check: name, verdict, .. } = finding;
+            let what = one_line(&finding.seen);
             writeln!(f, "{name:check$}  {what:seen$}  {verdict}")?;
         }
         let fixes = self.findings.iter().filter_map(|finding| Some((finding, finding.fix?)));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use lyceum_testkit::Server;
 use serde_json::Value;
@@ -110,6 +110,23 @@ async fn silent_server_is_given_up_in_bounded_time() {
     assert_eq!(output.status.code(), Some(1));
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("no answer within 1 s"), "{stdout}");
+}
+
+#[tokio::test]
+async fn words_of_a_server_neither_control_the_terminal_nor_add_lines() {
+    const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["\u001b[2J\u009b1m\u202e\nforged"]}}"#;
+    static ANSWER: LazyLock<String> = LazyLock::new(|| {
+        let length = BODY.len();
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{BODY}"
+        )
+    });
+    let server = monotonous(&ANSWER).await;
+    let url = format!("http://{}/mcp", server.address());
+    let output = run(&["doctor", &url, "--patience", "2"]).await;
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!told.contains(|c| lyceum_kb::is_hidden(c) && c != '\n'), "{told:?}");
+    assert!(told.contains("\\u{1b}[2J\\u{9b}1m\\u{202e}\\u{a}forged"), "{told}");
 }
 
 #[tokio::test]

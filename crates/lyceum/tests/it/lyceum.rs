@@ -67,6 +67,26 @@ impl Lyceum {
         Self::spawn(command, data).await
     }
 
+    /// Starts a server that outlives the limits of [`Lyceum::limit_file_size`]: writes fail and no signal ends it.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn start_on_a_small_disk(data: &Path) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let script = "trap '' XFSZ; exec \"$0\" \"$@\"";
+        command.args(["-c", script, env!("CARGO_BIN_EXE_lyceum"), "serve", "--log", "off"]);
+        command.env_clear().kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self::spawn(command, data).await
+    }
+
+    /// Lets writes fail beyond so many bytes of a file.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn limit_file_size(&self, bytes: Option<u64>) {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Pid::from_raw(pid), Resource::Fsize, limit).unwrap();
+    }
+
     /// Starts a server that logs everything there is to log, to `log`.
     pub(crate) async fn start_tracing(data: &Path, flags: &[&str], log: &Path) -> Self {
         Self::start_logging("trace", data, flags, log).await

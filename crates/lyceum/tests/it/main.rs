@@ -1,6 +1,7 @@
 //! Integration tests of the binary, started as a process.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod alarms; // what is reported when something is wrong
 mod commands; // import, export, search, get, ls, put, rm, check, backup, restore
 mod convert; // the process that reads files of strangers
 mod docs; // pages written from what the server says

@@ -1,6 +1,8 @@
 //! Configurations the binary does not start with, and how it says so.
 
-use crate::lyceum::{command, run};
+use lyceum_testkit::Request;
+
+use crate::lyceum::{Lyceum, command, run};
 
 /// Runs `lyceum` with `arguments` and compares exit code and complaint.
 async fn check(arguments: &[&str], code: i32, complaint: &str) {
@@ -18,6 +20,33 @@ async fn public_address_without_consent_is_refused_with_the_fix() {
     let flags = ["--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()];
     check(&flags, 78, "lyceum keys create NAME").await;
     assert!(!data.exists(), "nothing was touched");
+}
+
+#[tokio::test]
+async fn names_beyond_loopback_want_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("lyceum.toml"), directory.path().join("data"));
+    let flags = [
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        file.to_str().unwrap(),
+        "--data",
+        data.to_str().unwrap(),
+    ];
+    for (setting, value) in [("hosts", "mcp.example.org"), ("origins", "https://app.example.org")] {
+        std::fs::write(&file, format!("{setting} = [{value:?}]\n")).unwrap();
+        let complaint = format!(
+            "lyceum: {}:1: {setting} = [{value:?}] is for callers beyond this machine and there is no API key to \
+             ask for; make one with `lyceum keys create NAME`",
+            file.display()
+        );
+        check(&flags, 78, &complaint).await;
+    }
+    assert!(!data.exists(), "nothing was touched");
+    crate::keys::create(&data, "first").await;
+    let lyceum = Lyceum::start(&data, &flags[2..4]).await;
+    assert_eq!(lyceum.call(&Request::new("GET", "/kb/list")).await.status(), 401);
 }
 
 #[tokio::test]

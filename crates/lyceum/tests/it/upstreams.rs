@@ -552,3 +552,37 @@ async fn an_upstream_that_cannot_start_says_why() {
     let missing = Path::new("/nowhere/lyceum.toml").display().to_string();
     assert_eq!(run(&["upstreams", "--config", &missing]).await.status.code(), Some(78));
 }
+
+/// A server that refuses to begin, in words that would clear the screen and add a line of their own.
+const HOSTILE: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        error = {"code": -32000, "message": "no\u001b[2J\u009b1m\u202e\nforged             up"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+"#;
+
+#[tokio::test]
+async fn words_of_upstreams_neither_control_the_terminal_nor_add_lines() {
+    let setup = Setup::new();
+    std::fs::write(setup.path("hostile.py"), HOSTILE).unwrap();
+    setup.configure(&["one"]);
+    let (code, told) = setup.upstreams(&["lock"]).await;
+    assert_eq!(code, Some(0), "{told}");
+    setup.describe("Says \u{1b}[2J hello.\u{202e}");
+    let bad = format!(
+        "[[upstream]]\nname = \"bad\"\ncommand = [{:?}, {:?}]\n",
+        python(),
+        setup.path("hostile.py")
+    );
+    let one = std::fs::read_to_string(setup.path("lyceum.toml")).unwrap();
+    setup.write(&format!("{one}{bad}"));
+    for arguments in [&[][..], &["why", "bad_tool"], &["diff"], &["lock"]] {
+        let (_, told) = setup.upstreams(arguments).await;
+        let hidden = |c: char| lyceum_kb::is_hidden(c) && c != '\n';
+        assert!(!told.contains(hidden), "{arguments:?}: {told:?}");
+        assert!(told.contains("\\u{1b}[2J"), "{arguments:?}: {told:?}");
+        assert!(!told.lines().any(|line| line.starts_with("forged")), "{arguments:?}: {told}");
+    }
+}

@@ -110,7 +110,7 @@ pub(super) async fn check(path: &Path) -> Result<Vec<String>> {
         .spawn(move || {
             lyceum_work::lower_priority();
             // Without a listener the check was cancelled.
-            let _ = reply.send(confirmed(&path, &cancel));
+            let _ = reply.send(confirmed(|| checked_anew(&path, &cancel)));
         })
         .map_err(|error| cannot(&error.to_string()))?;
     let checked = answer.await;
@@ -118,14 +118,14 @@ pub(super) async fn check(path: &Path) -> Result<Vec<String>> {
     checked.unwrap_or_else(|_| Err(cannot("its thread ended early")))
 }
 
-/// What two connections in a row find. Each is new: FTS5 keeps the structure of its index per connection and checks the
-/// present file by it, so that a connection that has searched before finds damage where there is none.
-fn confirmed(path: &Path, cancel: &Cancel) -> Result<Vec<String>> {
-    let first = checked_anew(path, cancel)?;
+/// What two looks in a row find, each on a connection of its own: FTS5 keeps the structure of its index per connection and
+/// checks the present file by it, so that a connection that has searched before finds damage where there is none.
+fn confirmed(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+    let first = look()?;
     if first.is_empty() {
         return Ok(first);
     }
-    let second = checked_anew(path, cancel)?;
+    let second = look()?;
     if second.is_empty() {
         tracing::debug!(?first, "a second look found the store whole");
     }
@@ -315,4 +315,24 @@ fn vector_rows(
         let whole = n == 0 || vectors::seal(set, key, text_revision, chunks) == seal;
         Ok((seq, (!whole).then(|| format!("the vectors of document {key} are damaged"))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_second_look_does_not_find_is_no_damage() {
+        let (damage, whole) = (vec!["a page".to_owned()], Vec::new());
+        for (looks, found) in [
+            (vec![whole.clone()], &whole),
+            (vec![damage.clone(), whole.clone()], &whole),
+            (vec![damage.clone(), damage.clone()], &damage),
+        ] {
+            let mut looks = looks.into_iter();
+            let confirmed = confirmed(|| Ok(looks.next().expect("a look")));
+            assert_eq!(confirmed.unwrap(), *found);
+            assert_eq!(looks.next(), None, "all looks were taken");
+        }
+    }
 }

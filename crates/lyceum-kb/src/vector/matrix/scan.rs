@@ -7,11 +7,14 @@ use fearless_simd::{Level, dispatch};
 
 use super::wide::Wide;
 use super::{Entry, Matrix};
-use crate::Keys;
+use crate::cancel::CancelFlag;
 use crate::vector::unit;
+use crate::{Keys, Result};
 
 /// Places in the matrix that are read in turns.
 const STREAMS: usize = 8;
+/// Rows between two looks at the cancel flag: some hundred microseconds of scanning.
+pub(super) const ROWS_PER_CHECK: usize = 4096;
 
 /// A document near a query, by its best chunk.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,32 +48,58 @@ impl Matrix {
     ///
     /// Documents that point away from the query are not near, however few there are.
     pub fn nearest(&self, query: &[f32], limit: usize, allow: Option<&Keys>) -> Vec<Near> {
-        let Some(probe) = self.probe(query) else { return Vec::new() };
-        let mut best = Best { limit, heap: BinaryHeap::new() };
-        dispatch!(Level::new(), _ => self.scan(&probe, allow, &mut best));
-        best.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
+        let never = CancelFlag::default();
+        self.nearest_cancellable(query, limit, allow, &never).unwrap_or_default()
+    }
+
+    /// The same, unless the work is cancelled meanwhile.
+    pub(crate) fn nearest_cancellable(
+        &self,
+        query: &[f32],
+        limit: usize,
+        allow: Option<&Keys>,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<Near>> {
+        let Some(probe) = self.probe(query) else { return Ok(Vec::new()) };
+        let mut best = Best::new(limit);
+        dispatch!(Level::new(), _ => self.scan(&probe, allow, &mut best, cancel))?;
+        Ok(best.into_sorted())
     }
 
     #[inline(always)]
-    fn scan(&self, probe: &Probe, allow: Option<&Keys>, best: &mut Best) {
+    pub(super) fn scan(
+        &self,
+        probe: &Probe,
+        allow: Option<&Keys>,
+        best: &mut Best,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
+        let mut pace = CancelPace { cancel, rows: 0 };
         match allow {
             // Few keys are looked up; many are cheaper to meet on the way.
             Some(allow) if allow.len() < self.entries.len() / 4 => {
-                let entries = allow.iter().filter_map(|key| self.index.get(&key));
-                entries.for_each(|at| best.offer(self.score(probe, &self.entries[*at])));
+                for at in allow.iter().filter_map(|key| self.index.get(&key)) {
+                    let entry = &self.entries[*at];
+                    pace.step(entry)?;
+                    best.offer(self.score(probe, entry));
+                }
             }
             Some(allow) => {
-                let allowed = |entry: &&Entry| allow.contains(entry.key);
-                for entry in self.in_streams().filter(allowed) {
-                    best.offer(self.score(probe, entry));
+                for entry in self.in_streams() {
+                    pace.step(entry)?;
+                    if allow.contains(entry.key) {
+                        best.offer(self.score(probe, entry));
+                    }
                 }
             }
             None => {
                 for entry in self.in_streams() {
+                    pace.step(entry)?;
                     best.offer(self.score(probe, entry));
                 }
             }
         }
+        Ok(())
     }
 
     /// All entries, taken in turns from several places: memory delivers several streams faster than one.
@@ -128,7 +157,36 @@ pub(super) struct Best {
     pub(super) heap: BinaryHeap<Reverse<ByScore>>,
 }
 
+/// Counts the rows of a scan and looks at the cancel flag once in a while.
+struct CancelPace<'a> {
+    cancel: &'a CancelFlag,
+    /// Rows since the last look.
+    rows: usize,
+}
+
+impl CancelPace<'_> {
+    /// Fails when the scan should stop before this entry.
+    #[inline(always)]
+    fn step(&mut self, entry: &Entry) -> Result<()> {
+        if self.rows >= ROWS_PER_CHECK {
+            self.rows = 0;
+            self.cancel.check()?;
+        }
+        self.rows += entry.last - entry.first;
+        Ok(())
+    }
+}
+
 impl Best {
+    pub(super) fn new(limit: usize) -> Best {
+        Best { limit, heap: BinaryHeap::new() }
+    }
+
+    /// Best first.
+    pub(super) fn into_sorted(self) -> Vec<Near> {
+        self.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
+    }
+
     /// Whether something of that score might be among them.
     pub(super) fn admits(&self, score: f32) -> bool {
         self.heap.len() < self.limit

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::scan::{Best, ROWS_PER_CHECK};
 use super::*;
-use crate::Keys;
+use crate::cancel::{CancelFlag, CancelReason};
 use crate::vector::{Quantized, unit};
+use crate::{Code, Keys};
 
 fn chunk(at: usize, vector: &[f32]) -> ChunkVector {
     ChunkVector { start: at, end: at + 10, vector: Quantized::new(vector) }
@@ -66,6 +68,34 @@ fn only_allowed_documents_are_near() {
         assert_eq!(matrix.nearest(&documents[0], 200, Some(&allow)), expected);
     }
     assert!(matrix.nearest(&documents[0], 10, Some(&Keys::default())).is_empty());
+}
+
+#[test]
+fn a_cancelled_scan_ends_before_the_last_row() {
+    const NEAR: i64 = 2 * ROWS_PER_CHECK as i64;
+    let query = [1.0, 0.0];
+    let mut matrix = Matrix::default();
+    for key in 0..4 * NEAR {
+        let row = if key < NEAR { query } else { [0.0, 1.0] };
+        matrix.put(key, 1, &[chunk(0, &row)]);
+    }
+    matrix.tidy();
+    let cancel = CancelFlag::default();
+    cancel.cancel(CancelReason::Abandoned);
+    // Few keys are looked up one by one, many are met on the way.
+    let (few, many): (Keys, Keys) = ((0..NEAR - 1).collect(), (0..2 * NEAR).collect());
+    let probe = matrix.probe(&query).unwrap();
+    for allow in [None, Some(&few), Some(&many)] {
+        let mut best = Best::new(usize::MAX);
+        let error = matrix.scan(&probe, allow, &mut best, &cancel).unwrap_err();
+        assert_eq!(error.code(), Code::Unavailable);
+        let n_scored = best.into_sorted().len();
+        assert!(n_scored > 0 && n_scored <= ROWS_PER_CHECK, "{n_scored}");
+        assert!(matrix.nearest_cancellable(&query, 9, allow, &cancel).is_err());
+        assert_eq!(matrix.nearest(&query, 9, allow).len(), 9);
+    }
+    assert!(matrix.related_cancellable(0, 9, &cancel).is_err());
+    assert_eq!(matrix.related(0, 9).len(), 9);
 }
 
 #[test]

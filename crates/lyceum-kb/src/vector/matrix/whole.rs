@@ -5,13 +5,12 @@
 //! side of the mean it is. Sketches choose some hundred candidates, which are then compared exactly. With few
 //! documents all of them are candidates.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use fearless_simd::{Level, dispatch};
 
-use super::scan::{Best, ByScore, Near, Probe};
+use super::scan::{Best, Near, Probe};
 use super::{Entry, Matrix, Mean};
+use crate::Result;
+use crate::cancel::CancelFlag;
 
 /// Documents compared exactly. Even of 100,000 texts of random words, where all are about as near, these hold 93 in
 /// 100 of the nearest three.
@@ -96,16 +95,28 @@ impl Matrix {
     /// The `limit` documents that are nearest to a document as a whole, best first; the chunk of each is the one
     /// that is nearest.
     pub fn related(&self, key: i64, limit: usize) -> Vec<Near> {
+        self.related_cancellable(key, limit, &CancelFlag::default()).unwrap_or_default()
+    }
+
+    /// The same, unless the work is cancelled meanwhile.
+    pub(crate) fn related_cancellable(
+        &self,
+        key: i64,
+        limit: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<Near>> {
         let probe = self.centroid(key).and_then(|centroid| self.probe(&centroid));
-        let Some(probe) = probe else { return Vec::new() };
-        let mut best = Best { limit, heap: BinaryHeap::new() };
-        dispatch!(Level::new(), _ => self.compare(&probe, key, &mut best));
-        best.heap.into_sorted_vec().into_iter().map(|Reverse(ByScore(near))| near).collect()
+        let Some(probe) = probe else { return Ok(Vec::new()) };
+        let mut best = Best::new(limit);
+        dispatch!(Level::new(), _ => self.compare(&probe, key, &mut best, cancel))?;
+        Ok(best.into_sorted())
     }
 
     #[inline(always)]
-    fn compare(&self, probe: &Probe, key: i64, best: &mut Best) {
+    fn compare(&self, probe: &Probe, key: i64, best: &mut Best, cancel: &CancelFlag) -> Result<()> {
         for at in self.candidates(probe) {
+            // A candidate has up to some thousand rows.
+            cancel.check()?;
             let entry = &self.entries[at];
             if entry.key == key {
                 continue;
@@ -115,6 +126,7 @@ impl Matrix {
                 best.offer(self.score(probe, entry).map(|near| Near { score, ..near }));
             }
         }
+        Ok(())
     }
 
     /// Where the entries are whose sketches are nearest.

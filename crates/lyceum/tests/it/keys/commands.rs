@@ -1,9 +1,12 @@
 //! `lyceum keys`: made, listed, revoked; and a running server notices.
 
+use std::sync::Arc;
+
 use lyceum_testkit::Request;
 use serde_json::json;
 
 use super::{create, list_tools, within_a_second};
+use crate::knowledge::Client;
 use crate::lyceum::{Lyceum, run};
 
 async fn keys(data: &std::path::Path, arguments: &[&str]) -> (bool, String, String) {
@@ -62,6 +65,43 @@ async fn running_server_notices_new_and_revoked_keys_within_a_second() {
     assert!(revoked);
     assert_eq!(within_a_second(&lyceum, &with_key, 401).await, 401);
     assert_eq!(lyceum.call(&list_tools("/mcp")).await.status(), 401, "locked, not open");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_runs_heavy_searches_is_revoked_within_a_second() {
+    let data = tempfile::tempdir().unwrap();
+    let key = create(data.path(), "heavy").await;
+    let lyceum = Arc::new(Lyceum::start(data.path(), &[]).await);
+    let mut client = Client::with_key(&lyceum, "/mcp", &key).await;
+    for n in 0..4 {
+        let content = "to be or not to be ".repeat(20_000 + n);
+        client.ok("upload_document", json!({ "path": format!("d{n}"), "content": content })).await;
+    }
+    let searching: Vec<_> = (0..8)
+        .map(|n| tokio::spawn(search_until_refused(Arc::clone(&lyceum), key.clone(), n)))
+        .collect();
+    let (revoked, _, told) = keys(data.path(), &["revoke", "heavy"]).await;
+    assert!(revoked, "{told}");
+    let with_key = list_tools("/mcp").header("x-api-key", &key);
+    assert_eq!(within_a_second(&lyceum, &with_key, 401).await, 401);
+    for searching in searching {
+        let ended = tokio::time::timeout(tokio::time::Duration::from_secs(20), searching).await;
+        assert_eq!(ended.expect("its searches end").unwrap(), 401);
+    }
+}
+
+/// Searches for phrases that take long until something else than a result is the answer; returns its status.
+async fn search_until_refused(lyceum: Arc<Lyceum>, key: String, n: usize) -> u16 {
+    let phrase = |at: usize| format!("\"to be or not to be to {}\"", ["be", "or", "not"][at % 3]);
+    let phrases: Vec<String> = (n..n + 60).map(phrase).collect();
+    let search = json!({ "name": "search_knowledge", "arguments": { "query": phrases.join(" ") } });
+    let search = Request::modern("/mcp", 1, "tools/call", search).header("x-api-key", &key);
+    loop {
+        let status = lyceum.call(&search).await.status();
+        if status != 200 {
+            return status;
+        }
+    }
 }
 
 #[tokio::test]

@@ -166,6 +166,21 @@ async fn a_full_disk_refuses_writes_until_there_is_space() {
     assert!(store.check_integrity().await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn work_that_changes_nothing_does_not_make_a_full_disk_look_writable() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    create(store, "a", "x").await.unwrap();
+    limit(store, 1).await;
+    create(store, "b", &"y".repeat(100_000)).await.unwrap_err();
+    assert_eq!(create(store, "a", "x").await.unwrap_err().code(), Code::Conflict);
+    assert_eq!(store.revoke_key("nobody", 0).await.unwrap(), 0);
+    assert!(store.health().await.unwritable.unwrap().contains("disk is full"));
+    limit(store, 1 << 30).await;
+    create(store, "b", "y").await.unwrap();
+    assert_eq!(store.health().await.unwritable, None);
+}
+
 /// The most pages the file may have; at least what it has now.
 async fn limit(store: &SqliteStore, pages: i64) {
     let set = store.writer.run(0, move |batch| {
@@ -299,6 +314,18 @@ fn assert_whole(store: &SqliteStore) {
     assert_eq!(problems.unwrap(), Vec::<String>::new());
 }
 
+/// Lets the writer index two pieces of each long text and no more, until `DROP TRIGGER refuse`.
+fn refuse_pieces(store: &SqliteStore) -> Connection {
+    let other = Connection::open(store.path()).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON lexical_pending WHEN NEW.next > 2 \
+             BEGIN SELECT RAISE(ABORT, 'on purpose'); END",
+        )
+        .unwrap();
+    other
+}
+
 /// The key of the document at `long.md`.
 fn key_of_long(connection: &Connection) -> i64 {
     let sql = "SELECT key FROM document WHERE path = 'long.md'";
@@ -337,17 +364,12 @@ async fn every_piece_of_a_long_text_is_found() {
 #[tokio::test]
 async fn pieces_left_by_a_killed_process_are_indexed_at_the_next_start() {
     let fresh = fresh();
+    let refused = refuse_pieces(&fresh.store);
     write(&fresh.store, "long.md", text(&long_text("word"))).await;
-    let path = fresh.store.path().to_owned();
-    // As if the process had ended after the second piece.
-    let undo = Connection::open(&path).unwrap();
-    let document = key_of_long(&undo);
-    pieces::remove(&undo, document).unwrap();
-    pieces::enqueue(&undo, document, &long_text("word")).unwrap();
-    pieces::index_next(&undo, document).unwrap();
-    drop(undo);
+    assert_eq!(found(&fresh.store, "word1").await.len(), 1);
     assert!(found(&fresh.store, "word3").await.is_empty());
-    let reopened = SqliteStore::open(&path, Policy::default()).unwrap();
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
+    let reopened = SqliteStore::open(fresh.store.path(), Policy::default()).unwrap();
     until_found(&reopened, "word3").await;
 }
 
@@ -387,14 +409,83 @@ async fn lists_made_while_pieces_are_missing_do_not_hide_them() {
     for n in 0..300 {
         write(store, &format!("n/{n}.md"), text("wordall and more")).await;
     }
+    let refused = refuse_pieces(store);
     let body = long_text("other").replace("other3", "wordall");
     write(store, "long.md", text(&body)).await;
-    let undo = Connection::open(store.path()).unwrap();
-    let document = key_of_long(&undo);
-    pieces::remove(&undo, document).unwrap();
-    pieces::enqueue(&undo, document, &body).unwrap();
     let (query, filter) = (Query::parse("wordall"), Filter::default());
     assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 300);
-    while pieces::index_next(&undo, document).unwrap() {}
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
+    // As another process would.
+    while pieces::index_next(&refused, key_of_long(&refused)).unwrap() {}
     assert_eq!(store.lexical(&query, &filter, 999).await.unwrap().len(), 301);
+}
+
+#[tokio::test]
+async fn a_text_replaced_before_all_its_words_are_indexed_leaves_none_behind() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let (release, held) = hold(store).await;
+    // Each is committed alone, so that the second comes between the pieces of the first.
+    let writes = async {
+        tokio::join!(
+            write(store, "long.md", text(&long_text("first"))),
+            write(store, "short.md", text(&long_text("third"))),
+            write(store, "long.md", text(&long_text("second"))),
+            write(store, "short.md", text("fourth")),
+            async { drop(release) },
+        )
+    };
+    let (_, held) = tokio::join!(writes, held);
+    held.unwrap();
+    let rows = [("first0", 0), ("first3", 0), ("second0", 1), ("second3", 1), ("third3", 0)];
+    for (word, n_documents) in rows {
+        assert_eq!(found(store, word).await.len(), n_documents, "{word}");
+    }
+    assert_eq!(n_pending(&Connection::open(store.path()).unwrap()), 0);
+    assert_whole(store);
+}
+
+/// Documents with words that are still to be indexed.
+fn n_pending(connection: &Connection) -> usize {
+    pieces::pending(connection).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_long_text_is_indexed_between_other_writes_and_not_after_all_of_them() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let (release, held) = hold(store).await;
+    let long = write(store, "long.md", text(&long_text("word")));
+    // So large that each is committed alone.
+    let look = || store.writer.run(1 << 20, |batch| Ok(n_pending(batch.connection)));
+    let (_, first, _, _, _, _, last, (), held) = tokio::join!(
+        long,
+        look(),
+        look(),
+        look(),
+        look(),
+        look(),
+        look(),
+        async { drop(release) },
+        held
+    );
+    held.unwrap();
+    assert_eq!((first.unwrap(), last.unwrap()), (1, 0));
+}
+
+#[tokio::test]
+async fn words_that_could_not_be_indexed_are_tried_again_with_the_next_write_and_not_before() {
+    let fresh = fresh();
+    let store = &fresh.store;
+    let refused = refuse_pieces(store);
+    write(store, "long.md", text(&long_text("word"))).await;
+    assert_eq!(found(store, "word0").await.len(), 1, "the write itself is done");
+    let counts = store.writer_counts();
+    // Many attempts would fit into this.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(store.writer_counts(), counts);
+    assert!(found(store, "word3").await.is_empty());
+    refused.execute_batch("DROP TRIGGER refuse").unwrap();
+    create(store, "a", "x").await.unwrap();
+    until_found(store, "word3").await;
 }

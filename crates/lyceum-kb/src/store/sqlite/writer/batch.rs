@@ -41,6 +41,8 @@ pub(super) struct Done {
 /// What a transaction did.
 #[derive(Default)]
 struct Committed {
+    /// Whether there was anything to write. An empty transaction is committed on a full disk as well.
+    has_changes: bool,
     /// Documents that have other words now.
     changes: usize,
     /// How long the disk took.
@@ -78,11 +80,14 @@ pub(super) fn commit(
     // Before anybody is told, so that nobody is counted twice.
     let company = condition.writers();
     condition.leave(jobs.len(), bytes, writes);
-    if committed.is_ok() {
+    if let Ok(committed) = &committed {
         condition.committed(jobs.len());
+        if committed.has_changes {
+            condition.changed();
+        }
     }
     let reply = committed.as_ref().map(|_| ()).map_err(Error::clone);
-    let Committed { changes, took, long_texts } = committed.unwrap_or_default();
+    let Committed { changes, took, long_texts, .. } = committed.unwrap_or_default();
     let mut long = long_texts.into_iter().peekable();
     let mut done = Done {
         changes,
@@ -104,10 +109,10 @@ fn run(
     merge_pages: usize,
 ) -> std::result::Result<Committed, Broken> {
     execute(batch.connection, "BEGIN IMMEDIATE")?;
-    let mut long_texts = Vec::new();
+    let (mut has_changes, mut long_texts) = (false, Vec::new());
     for (number, job) in jobs.iter_mut().enumerate() {
         let n_words = batch.words.len();
-        run_one(batch, job.as_mut())?;
+        has_changes |= run_one(batch, job.as_mut())?;
         let written = batch.words[n_words..].last();
         if let Some((document, Some(words))) = written
             && pieces::n_pieces(&words.body) > 1
@@ -121,27 +126,31 @@ fn run(
     }
     let start = Instant::now();
     execute(batch.connection, "COMMIT")?;
-    Ok(Committed { changes: batch.words.len(), took: start.elapsed(), long_texts })
+    let took = start.elapsed();
+    Ok(Committed { has_changes, changes: batch.words.len(), took, long_texts })
 }
 
-fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<(), Broken> {
+/// Runs a job in a savepoint; says whether it has changed anything.
+fn run_one(batch: &mut Batch<'_>, job: &mut dyn Job) -> std::result::Result<bool, Broken> {
     execute(batch.connection, "SAVEPOINT job")?;
-    let n_words = batch.words.len();
+    let (n_words, n_changes) = (batch.words.len(), batch.connection.total_changes());
     batch.began = Instant::now();
     let ran = catch_unwind(AssertUnwindSafe(|| job.run(batch))).unwrap_or_else(|_| {
         let error = Error::internal("a write panicked; it is undone");
         tracing::error!("{error}");
         Err((Reach::Job, error))
     });
-    match ran {
-        Ok(()) => {}
+    let has_changes = match ran {
+        Ok(()) => batch.connection.total_changes() > n_changes,
         Err((Reach::Job, _)) => {
             batch.words.truncate(n_words);
             execute(batch.connection, "ROLLBACK TO job")?;
+            false
         }
         Err(broken) => return Err(broken),
-    }
-    execute(batch.connection, "RELEASE job")
+    };
+    execute(batch.connection, "RELEASE job")?;
+    Ok(has_changes)
 }
 
 fn execute(connection: &Connection, sql: &str) -> std::result::Result<(), Broken> {

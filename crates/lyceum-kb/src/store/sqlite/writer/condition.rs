@@ -20,7 +20,7 @@ pub(in super::super) struct Condition {
     /// Why no write is accepted until a restart.
     read_only: Mutex<Option<String>>,
     last_error: Mutex<Option<String>>,
-    /// Why the last attempt to write failed; `None` once one has succeeded since.
+    /// Why the last attempt to write failed; `None` once something has been written since.
     failing: Mutex<Option<String>>,
     probed: Mutex<Option<Instant>>,
     queued_bytes: AtomicUsize,
@@ -139,6 +139,10 @@ impl Condition {
     pub(super) fn committed(&self, jobs: usize) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.jobs.fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
+    /// The disk took a change, so documents can be written.
+    pub(super) fn changed(&self) {
         *lock(&self.failing) = None;
     }
 
@@ -200,6 +204,8 @@ mod tests {
         tokio::time::advance(BETWEEN_PROBES).await;
         assert!(condition.is_probe_due());
         condition.committed(1);
+        assert!(condition.unwritable().is_some(), "a commit may have had nothing to write");
+        condition.changed();
         assert_eq!(condition.unwritable(), None);
         assert_eq!(condition.last_error().as_deref(), Some("the disk is full"), "for the curious");
     }
