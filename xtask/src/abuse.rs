@@ -8,14 +8,18 @@
 mod bystander;
 mod case;
 mod cases;
+mod child;
 mod client;
 mod http;
+mod http2;
 mod hunt;
 mod measurement;
+mod memory_limit;
 mod report;
 mod request;
 mod server;
 mod usage;
+mod zip_bomb;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +27,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use self::case::{AbuseCase, TOGETHER_MIB};
+use self::case::{AbuseCase, CaseLimits};
 use self::measurement::{Schedule, measure};
+use self::memory_limit::ALL_CALLERS;
 use self::report::{CaseReport, FREEZE_RATIO, MOST_RATIO};
 use self::server::CorpusTemplate;
 use crate::everything;
@@ -88,9 +93,8 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
     for case in cases.iter().filter(|case| options.wants_case(case)) {
         let attempt = || {
             let measured = measure(&template, &[case], options.schedule());
-            measured.map(|found| {
-                CaseReport::judge(case.name, found, case.memory_mib, options.most_ratio())
-            })
+            measured
+                .map(|found| CaseReport::judge(case.name, found, case.limits, options.most_ratio()))
         };
         let report = match attempt() {
             Ok(report) if report.may_be_noise() => {
@@ -114,8 +118,8 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
     if options.wants(TOGETHER, false) {
         let all: Vec<&AbuseCase> = cases.iter().filter(|case| case.together).collect();
         let measured = measure(&template, &all, options.schedule_of_all());
-        let report =
-            measured.map(|found| CaseReport::judge(TOGETHER, found, TOGETHER_MIB, MOST_RATIO));
+        let limits = CaseLimits { memory: ALL_CALLERS, ..CaseLimits::USUAL };
+        let report = measured.map(|found| CaseReport::judge(TOGETHER, found, limits, MOST_RATIO));
         conclude(&mut tally, TOGETHER, report);
     }
     Ok(tally)

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -43,7 +43,15 @@ pub(super) type Experience = [Latencies; 3];
 #[derive(Debug)]
 pub(super) struct Bystander {
     stop: Arc<AtomicBool>,
+    worst: Arc<WorstCall>,
     threads: Vec<JoinHandle<Latencies>>,
+}
+
+/// The worst that happened to a bystander since the last look.
+#[derive(Debug, Default)]
+struct WorstCall {
+    micros: AtomicU64,
+    errors: AtomicU64,
 }
 
 /// One operation: its requests, and whether each has a connection of its own.
@@ -57,12 +65,19 @@ impl Bystander {
     /// Starts calling.
     pub(super) fn start(server: &LyceumServer) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let worst = Arc::new(WorstCall::default());
         let operations = [reading(server), searching(server), uploading(server)];
         let threads = operations.into_iter().map(|operation| {
-            let (address, stop) = (server.address, Arc::clone(&stop));
-            thread::spawn(move || operation.run(address, &stop))
+            let (address, stop, worst) = (server.address, Arc::clone(&stop), Arc::clone(&worst));
+            thread::spawn(move || operation.run(address, &stop, &worst))
         });
-        Self { threads: threads.collect(), stop }
+        Self { threads: threads.collect(), stop, worst }
+    }
+
+    /// The longest call that ended since the last look, and how many failed.
+    pub(super) fn take_worst(&self) -> (Duration, u64) {
+        let micros = self.worst.micros.swap(0, Ordering::Relaxed);
+        (Duration::from_micros(micros), self.worst.errors.swap(0, Ordering::Relaxed))
     }
 
     /// Stops calling and tells how it was.
@@ -81,7 +96,7 @@ impl Bystander {
 }
 
 impl Operation {
-    fn run(&self, address: SocketAddr, stop: &AtomicBool) -> Latencies {
+    fn run(&self, address: SocketAddr, stop: &AtomicBool, worst: &WorstCall) -> Latencies {
         // Numbers of all bystanders of this process, so that no upload meets an earlier one.
         static NUMBERS: AtomicUsize = AtomicUsize::new(1);
         let watch = Stopwatch::start();
@@ -95,13 +110,14 @@ impl Operation {
             if self.always_connects {
                 connection = None;
             }
-            match call(&mut connection, address, &request) {
-                Ok(()) => latencies.note(watch.elapsed().saturating_sub(due)),
-                Err(words) => {
-                    connection = None;
-                    latencies.note(watch.elapsed().saturating_sub(due));
-                    latencies.fail(words);
-                }
+            let called = call(&mut connection, address, &request);
+            let latency = watch.elapsed().saturating_sub(due);
+            latencies.note(latency);
+            worst.micros.fetch_max(latency.as_micros() as u64, Ordering::Relaxed);
+            if let Err(words) = called {
+                connection = None;
+                latencies.fail(words);
+                worst.errors.fetch_add(1, Ordering::Relaxed);
             }
             due += PACE;
         }

@@ -30,6 +30,22 @@ pub(super) fn memory(pid: u32) -> Result<MemoryUse> {
     read().context("the server is a zombie")
 }
 
+/// MiB of the largest process that this one has started, at this moment; 0 if there is none.
+pub(super) fn largest_child_mib(pid: u32) -> f64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };
+    let lists = threads.flatten().filter_map(|thread| {
+        // Children belong to the thread that started them.
+        fs::read_to_string(thread.path().join("children")).ok()
+    });
+    let mut largest: f64 = 0.0;
+    for list in lists {
+        for child in list.split_whitespace().filter_map(|child| child.parse().ok()) {
+            largest = largest.max(memory(child).map_or(0.0, |memory| memory.resident_mib));
+        }
+    }
+    largest
+}
+
 /// Makes what is resident now the peak, so that the next peak is that of what follows.
 pub(super) fn reset_peak(pid: u32) -> Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").context("cannot reset the peak of memory")
