@@ -162,6 +162,12 @@ impl AbusiveClient {
         if self.manner == Manner::SendSlowly {
             return trickle(&mut connection, &request.whole(0), request.body, stop);
         }
+        if let Manner::Flood(limit) = self.manner {
+            connection.send_aside(request.pieces(number).concat())?;
+            let ended = discard(&mut connection, limit, stop);
+            connection.close();
+            return ended;
+        }
         for piece in request.pieces(number) {
             // A server that has refused already closes; its answer is still worth reading.
             if connection.send(piece).is_err() {
@@ -172,8 +178,7 @@ impl AbusiveClient {
             Manner::HangUp(after) => wait(after, stop),
             Manner::Hold(_) => held.push(connection),
             Manner::ReadSlowly => sip(&mut connection, stop)?,
-            Manner::Flood(limit) => return discard(&mut connection, limit, stop),
-            Manner::Patient | Manner::SendSlowly | Manner::Feed(_) => {
+            Manner::Patient | Manner::SendSlowly | Manner::Flood(_) | Manner::Feed(_) => {
                 let answer = connection.answer(MOST_ANSWER, PATIENCE);
                 return Ok(answer.ok().map(|answer| answer.status));
             }

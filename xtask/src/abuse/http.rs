@@ -2,9 +2,10 @@
 //! bodies are counted, and only their beginning is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -82,6 +83,20 @@ impl HttpConnection {
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
+    }
+
+    /// Sends in another thread, so that answers can be read meanwhile; ends with the connection.
+    pub(super) fn send_aside(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let mut stream = self.stream.try_clone()?;
+        // A server that has heard enough closes, which is for the reader to see.
+        thread::spawn(move || stream.write_all(&bytes));
+        Ok(())
+    }
+
+    /// Closes both directions, which ends a thread that still sends.
+    pub(super) fn close(&self) {
+        // It may be closed already.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// Sends a request and reads its answer to the end, or until `most` bytes or the limit.
@@ -216,7 +231,6 @@ fn body_end(head: &str, status: u16) -> BodyEnd {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::thread;
 
     use super::*;
 

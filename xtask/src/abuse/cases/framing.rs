@@ -42,7 +42,7 @@ fn chunks(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let spaces = b"1\r\n \r\n".repeat(1_000_000);
     let end = b"1\r\nx\r\n0\r\n\r\n";
     let client = AbusiveClient::patient(vec![chunked(attacker, &[&spaces[..], end].concat())]);
-    Ok(vec![client.times(2).pause(20)])
+    Ok(vec![client.times(8).pause(20)])
 }
 
 fn extensions(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {

@@ -34,7 +34,7 @@ fn hostile_at_once(program: &Path) -> String {
 fn upstream(program: &Path, flags: &str) -> String {
     format!(
         "[[upstream]]\nname = \"up\"\ncommand = [{:?}, \"hostile\"{flags}]\nera = \"legacy\"\n\
-         call_timeout_seconds = 3\n",
+         call_timeout = 3\n",
         program.display().to_string()
     )
 }

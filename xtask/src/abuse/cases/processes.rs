@@ -2,7 +2,7 @@
 //! files that are bombs.
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::FIFTEEN_MB;
 use crate::abuse::case::{AbuseCase, Attacker};
@@ -39,15 +39,23 @@ fn lines(_: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
 }
 
 fn unread(_: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
-    let call = |tool: &str, arguments: serde_json::Value| {
-        let body = rpc_body("tools/call", json!({ "name": tool, "arguments": arguments }));
-        format!("{body}\n")
+    let calls = |tool: &str, arguments: &Value, n: usize| {
+        let mut body = rpc_body("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let mut lines = String::new();
+        for id in 0..n {
+            body["id"] = id.into();
+            lines.push_str(&format!("{body}\n"));
+        }
+        lines.into_bytes()
     };
-    let read = call("get_document_for_rewrite", json!({ "document_id": "abuse/large-0.txt" }));
-    let search = call("search_knowledge", json!({ "query": "river harbour" }));
-    let inputs = [read.repeat(10_000), search.repeat(10_000)].map(String::into_bytes);
-    let command = ChildCommand { is_read: false, ..STDIO };
-    Ok(vec![fed(command, inputs.to_vec()), fed(STDIO, vec![search.repeat(3000).into_bytes()])])
+    let large = json!({ "document_id": "abuse/large-0.txt" });
+    let query = json!({ "query": "river harbour" });
+    let unread = vec![
+        calls("get_document_for_rewrite", &large, 10_000),
+        calls("search_knowledge", &query, 10_000),
+    ];
+    let read = vec![calls("search_knowledge", &query, 3000)];
+    Ok(vec![fed(ChildCommand { is_read: false, ..STDIO }, unread), fed(STDIO, read)])
 }
 
 const HTML: ChildCommand =
