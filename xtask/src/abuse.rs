@@ -49,7 +49,7 @@ struct AbuseOptions {
     /// Seconds of each attack.
     seconds: Option<u64>,
     program: Option<PathBuf>,
-    /// Only all cases at once.
+    /// Only all cases at once, or those of `only`.
     together: bool,
 }
 
@@ -116,7 +116,7 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
         }
     }
     if options.wants(TOGETHER, false) {
-        let all: Vec<&AbuseCase> = cases.iter().filter(|case| case.together).collect();
+        let all: Vec<&AbuseCase> = cases.iter().filter(|case| options.joins(case)).collect();
         let measured = measure(&template, &all, options.schedule_of_all());
         let limits = CaseLimits { memory: ALL_CALLERS, ..CaseLimits::USUAL };
         let report = measured.map(|found| CaseReport::judge(TOGETHER, found, limits, MOST_RATIO));
@@ -183,6 +183,12 @@ impl AbuseOptions {
         }
     }
 
+    /// Whether a case takes part when all attack at once.
+    fn joins(&self, case: &AbuseCase) -> bool {
+        let chosen = !self.together || self.only.is_empty();
+        case.together && (chosen || self.only.iter().any(|only| only == case.name))
+    }
+
     fn most_ratio(&self) -> f64 {
         if self.quick { FREEZE_RATIO } else { MOST_RATIO }
     }
@@ -192,7 +198,7 @@ impl AbuseOptions {
     }
 
     fn schedule(&self) -> Schedule {
-        let (idle, attack) = if self.quick { (1000, 3) } else { (4000, 10) };
+        let (idle, attack) = if self.quick { (1000, 3) } else { (3000, 6) };
         Schedule {
             idle: Duration::from_millis(idle),
             attack: Duration::from_secs(self.seconds.unwrap_or(attack)),
@@ -241,6 +247,10 @@ mod tests {
         let only = parsed(&["--only", "diffs", "--seconds", "3"]).unwrap();
         assert!(only.wants("diffs", true) && !only.wants("listen", false));
         assert_eq!(only.schedule().attack, Duration::from_secs(3));
+        let some = parsed(&["--together", "--only", "diffs"]).unwrap();
+        let all = cases::all();
+        let joining: Vec<_> = all.iter().filter(|case| some.joins(case)).collect();
+        assert!(joining.len() == 1 && joining[0].name == "diffs");
         let together = parsed(&["--together"]).unwrap();
         assert!(together.wants(TOGETHER, false) && !together.wants("diffs", true));
     }

@@ -1,8 +1,10 @@
 //! The innocent bystander: reads, searches and writes small documents at a modest pace and notes how
 //! long each call took.
 //!
-//! Calls are due at fixed times and a late one counts from when it was due, so that a stall of
-//! seconds is seen by all calls that would have been made in it, not by one.
+//! A call that takes longer than the pace also counts for the calls that were due meanwhile, each with
+//! what was left of the wait when it was due. So a stall of seconds is seen by all calls that would
+//! have been made in it, not by one (coordinated omission), and slow calls do not add up to a backlog
+//! that independent callers would not have had.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -105,21 +107,22 @@ impl Operation {
         let mut due = Duration::ZERO;
         while !stop.load(Ordering::Relaxed) {
             thread::sleep(due.saturating_sub(watch.elapsed()));
+            let start = watch.elapsed();
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let request = self.requests[number % self.requests.len()].whole(number as u64);
             if self.always_connects {
                 connection = None;
             }
             let called = call(&mut connection, address, &request);
-            let latency = watch.elapsed().saturating_sub(due);
-            latencies.note(latency);
+            let latency = watch.elapsed().saturating_sub(start);
+            latencies.note_with_missed(latency, PACE);
             worst.micros.fetch_max(latency.as_micros() as u64, Ordering::Relaxed);
             if let Err(words) = called {
                 connection = None;
                 latencies.fail(words);
                 worst.errors.fetch_add(1, Ordering::Relaxed);
             }
-            due += PACE;
+            due = (start + PACE).max(watch.elapsed());
         }
         latencies
     }
@@ -158,6 +161,16 @@ fn judged(answer: &HttpAnswer) -> Result<(), String> {
 impl Latencies {
     pub(super) fn note(&mut self, latency: Duration) {
         self.millis.push(latency.as_secs_f64() * 1000.0);
+    }
+
+    /// Notes a call, and those that were due while it ran.
+    fn note_with_missed(&mut self, latency: Duration, pace: Duration) {
+        let mut left = latency;
+        self.note(left);
+        while left > 2 * pace {
+            left -= pace;
+            self.note(left);
+        }
     }
 
     fn fail(&mut self, words: String) {
@@ -218,6 +231,15 @@ mod tests {
             latencies.note(Duration::from_millis(millis));
         }
         latencies
+    }
+
+    #[test]
+    fn a_stall_is_seen_by_every_call_that_was_due_in_it() {
+        let mut calls = Latencies::default();
+        calls.note_with_missed(Duration::from_millis(100), Duration::from_millis(40));
+        assert_eq!(calls.millis, [100.0, 60.0]);
+        calls.note_with_missed(Duration::from_millis(50), Duration::from_millis(40));
+        assert_eq!(calls.n_calls(), 3);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Measurement {
     pub(super) cpu_seconds: f64,
     /// Processor seconds of this process meanwhile, which the server and the bystander had not.
     pub(super) own_cpu_seconds: f64,
+    /// The same of everything else on the machine. If that is much, latencies say little.
+    pub(super) foreign_cpu_seconds: f64,
     /// How long the attack took, the revocation included.
     pub(super) attack: Duration,
     /// MiB of the idle server.
@@ -104,6 +106,7 @@ pub(super) fn measure(
     found.idle_mib = usage::memory(server.pid())?.resident_mib;
     let idle_cpu = usage::cpu_seconds(server.pid())?;
     let own_cpu = usage::cpu_seconds(std::process::id())?;
+    let machine_cpu = usage::machine_cpu_seconds()?;
     usage::reset_peak(server.pid())?;
 
     let watchdog = MemoryWatchdog::start(server.pid())?;
@@ -117,6 +120,9 @@ pub(super) fn measure(
     found.own_cpu_seconds = usage::cpu_seconds(std::process::id())? - own_cpu;
     found.attacked = bystander.stop();
     found.attack = attack.elapsed();
+    let server_cpu = usage::cpu_seconds(server.pid()).map_or(0.0, |now| now - idle_cpu);
+    let machine_cpu = usage::machine_cpu_seconds()? - machine_cpu;
+    found.foreign_cpu_seconds = (machine_cpu - server_cpu - found.own_cpu_seconds).max(0.0);
     let after = Aftermath { idle_cpu, assault, schedule };
     after.record(&mut server, &mut found);
     let watched = watchdog.stop();

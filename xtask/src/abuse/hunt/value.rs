@@ -140,7 +140,7 @@ const NUMBERS: [HostileValue; 9] = [
 
 const FLAGS: [HostileValue; 3] = [
     HostileValue::new("true", || "true".to_owned()),
-    HostileValue::new("a string of 1 MB", || quoted(&"t".repeat(MB))),
+    HostileValue::quick("a string of 1 MB", || quoted(&"t".repeat(MB))),
     HostileValue::new("a deep array", || nested("[", "]", 60)),
 ];
 
