@@ -40,7 +40,7 @@ pub(super) enum Manner {
     /// Reads a few bytes of the answer at a time.
     ReadSlowly,
     /// Sends everything without waiting for answers and reads what comes, until the server closes or
-    /// for this long.
+    /// falls silent, and not longer than this.
     Flood(Duration),
     /// Gives the bytes to a process of the program as its input.
     Feed(ChildCommand),
@@ -235,16 +235,21 @@ fn lower_priority() {
     let _ = NICENESS;
 }
 
-/// Reads and forgets what comes; the status 200 when the server closed, nothing when time ran out.
+/// Reads and forgets what comes; the status 200 when the server closed, nothing when it fell silent or
+/// time ran out.
 fn discard(
     connection: &mut HttpConnection,
     limit: Duration,
     stop: &AtomicBool,
 ) -> io::Result<Option<u16>> {
+    const LONGEST_SILENCE: u32 = 5;
     let watch = Stopwatch::start();
-    while !stop.load(Ordering::Relaxed) && !watch.is_past(limit) {
-        if connection.sip(1 << 16, LOOK)? == Some(0) {
-            return Ok(Some(200));
+    let mut silence = 0;
+    while !stop.load(Ordering::Relaxed) && !watch.is_past(limit) && silence < LONGEST_SILENCE {
+        match connection.sip(1 << 16, LOOK)? {
+            Some(0) => return Ok(Some(200)),
+            Some(_) => silence = 0,
+            None => silence += 1,
         }
     }
     Ok(None)

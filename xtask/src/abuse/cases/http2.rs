@@ -30,7 +30,7 @@ pub(super) const CASES: [AbuseCase; 7] = [
 ];
 
 /// How long a client reads what comes.
-const READING: Duration = Duration::from_millis(500);
+const READING: Duration = Duration::from_secs(2);
 
 fn fields(attacker: &Attacker<'_>, tool: &str) -> Vec<u8> {
     let authorization = format!("Bearer {}", attacker.key);
@@ -132,8 +132,7 @@ fn windows(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     for n in 0..20_000 {
         frames.push_window(stream(n % 100), 1);
     }
-    let client = flooding(frames).manner(Manner::Flood(Duration::from_secs(10)));
-    Ok(vec![client.times(4)])
+    Ok(vec![flooding(frames).manner(Manner::Hold(8)).pause(100)])
 }
 
 fn control(_: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
