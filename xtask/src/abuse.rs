@@ -8,14 +8,18 @@
 mod bystander;
 mod case;
 mod cases;
+mod child;
 mod client;
 mod http;
+mod http2;
 mod hunt;
 mod measurement;
+mod memory_limit;
 mod report;
 mod request;
 mod server;
 mod usage;
+mod zip_bomb;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +27,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use self::case::{AbuseCase, TOGETHER_MIB};
+use self::case::{AbuseCase, CaseLimits};
 use self::measurement::{Schedule, measure};
+use self::memory_limit::ALL_CALLERS;
 use self::report::{CaseReport, FREEZE_RATIO, MOST_RATIO};
 use self::server::CorpusTemplate;
 use crate::everything;
@@ -44,7 +49,7 @@ struct AbuseOptions {
     /// Seconds of each attack.
     seconds: Option<u64>,
     program: Option<PathBuf>,
-    /// Only all cases at once.
+    /// Only all cases at once, or those of `only`.
     together: bool,
 }
 
@@ -88,9 +93,8 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
     for case in cases.iter().filter(|case| options.wants_case(case)) {
         let attempt = || {
             let measured = measure(&template, &[case], options.schedule());
-            measured.map(|found| {
-                CaseReport::judge(case.name, found, case.memory_mib, options.most_ratio())
-            })
+            measured
+                .map(|found| CaseReport::judge(case.name, found, case.limits, options.most_ratio()))
         };
         let report = match attempt() {
             Ok(report) if report.may_be_noise() => {
@@ -112,10 +116,10 @@ fn attack(workspace: &Workspace, options: &AbuseOptions) -> Result<Tally> {
         }
     }
     if options.wants(TOGETHER, false) {
-        let all: Vec<&AbuseCase> = cases.iter().filter(|case| case.together).collect();
+        let all: Vec<&AbuseCase> = cases.iter().filter(|case| options.joins(case)).collect();
         let measured = measure(&template, &all, options.schedule_of_all());
-        let report =
-            measured.map(|found| CaseReport::judge(TOGETHER, found, TOGETHER_MIB, MOST_RATIO));
+        let limits = CaseLimits { memory: ALL_CALLERS, ..CaseLimits::USUAL };
+        let report = measured.map(|found| CaseReport::judge(TOGETHER, found, limits, MOST_RATIO));
         conclude(&mut tally, TOGETHER, report);
     }
     Ok(tally)
@@ -179,6 +183,12 @@ impl AbuseOptions {
         }
     }
 
+    /// Whether a case takes part when all attack at once.
+    fn joins(&self, case: &AbuseCase) -> bool {
+        let chosen = !self.together || self.only.is_empty();
+        case.together && (chosen || self.only.iter().any(|only| only == case.name))
+    }
+
     fn most_ratio(&self) -> f64 {
         if self.quick { FREEZE_RATIO } else { MOST_RATIO }
     }
@@ -188,7 +198,7 @@ impl AbuseOptions {
     }
 
     fn schedule(&self) -> Schedule {
-        let (idle, attack) = if self.quick { (1000, 3) } else { (4000, 10) };
+        let (idle, attack) = if self.quick { (1000, 3) } else { (3000, 6) };
         Schedule {
             idle: Duration::from_millis(idle),
             attack: Duration::from_secs(self.seconds.unwrap_or(attack)),
@@ -237,6 +247,10 @@ mod tests {
         let only = parsed(&["--only", "diffs", "--seconds", "3"]).unwrap();
         assert!(only.wants("diffs", true) && !only.wants("listen", false));
         assert_eq!(only.schedule().attack, Duration::from_secs(3));
+        let some = parsed(&["--together", "--only", "diffs"]).unwrap();
+        let all = cases::all();
+        let joining: Vec<_> = all.iter().filter(|case| some.joins(case)).collect();
+        assert!(joining.len() == 1 && joining[0].name == "diffs");
         let together = parsed(&["--together"]).unwrap();
         assert!(together.wants(TOGETHER, false) && !together.wants("diffs", true));
     }

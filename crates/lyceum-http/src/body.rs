@@ -31,6 +31,11 @@ const MIN_COUNTED: usize = 2048;
 /// How finely a body of known length is charged for as it arrives.
 const STEP: usize = 256 << 10;
 
+/// Pieces a body may come in however small they are, and the bytes that further ones must have on
+/// average: a chunk or frame of a byte takes as long as one of thousands.
+const FREE_PIECES: usize = 4096;
+const MIN_PIECE: usize = 16;
+
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +46,9 @@ pub enum BodyError {
     /// It has more values than anything could be done with.
     #[error("the request body holds more than 100000 JSON values; send less at once")]
     TooManyValues,
+    /// It comes in too many pieces of too few bytes.
+    #[error("the request body comes in pieces of a few bytes; send larger chunks")]
+    TooFragmented,
     /// Too many bytes of request bodies are under way.
     #[error("{0}")]
     NoRoom(Exhausted),
@@ -59,7 +67,7 @@ impl BodyError {
             Self::TooLarge | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoRoom(exhausted) => exhausted.status(),
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken => StatusCode::BAD_REQUEST,
+            Self::TooFragmented | Self::Broken => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -92,6 +100,7 @@ where
     let mut body = pin!(body);
     let mut arrived = Arrived { expected: expected.lower() as usize, ..Arrived::default() };
     let mut deadline = None;
+    let mut n_pieces = 0;
     loop {
         let frame = match poll_fn(|cx| Poll::Ready(poll_data(body.as_mut(), cx))).await {
             Poll::Ready(frame) => frame,
@@ -108,6 +117,10 @@ where
         let length = arrived.length() + data.len();
         if length > limits.body_bytes {
             return Err(BodyError::TooLarge);
+        }
+        n_pieces += 1;
+        if n_pieces > FREE_PIECES && length < n_pieces * MIN_PIECE {
+            return Err(BodyError::TooFragmented);
         }
         if length > UNCOUNTED_BYTES {
             // Boxed, so that small bodies do not pay for its size.
@@ -283,7 +296,42 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http_body::Frame;
+
     use super::*;
+
+    /// A body of so many equal pieces.
+    struct Pieces(usize, &'static [u8]);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let left = self.0.checked_sub(1);
+            self.0 = left.unwrap_or(0);
+            Poll::Ready(left.map(|_| Ok(Frame::data(Bytes::from_static(self.1)))))
+        }
+    }
+
+    async fn read_pieces(n: usize, piece: &'static [u8]) -> Result<usize, BodyError> {
+        let (limits, budget) = (Limits::default(), Arc::new(ByteBudget::new(64 << 20)));
+        let caller = || CallerId::new(None, None);
+        read(Pieces(n, piece), &limits, &budget, caller).await.map(|whole| whole.len())
+    }
+
+    #[tokio::test]
+    async fn a_body_in_many_tiny_pieces_is_refused() {
+        assert_eq!(read_pieces(4096, b"x").await, Ok(4096));
+        assert_eq!(read_pieces(4097, b"x").await, Err(BodyError::TooFragmented));
+        assert_eq!(read_pieces(100_000, b"").await, Err(BodyError::TooFragmented));
+        assert_eq!(read_pieces(10_000, &[b'x'; 16]).await, Ok(160_000));
+    }
 
     #[test]
     fn values_are_counted_outside_of_strings_only() {

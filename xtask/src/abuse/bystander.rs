@@ -1,12 +1,14 @@
 //! The innocent bystander: reads, searches and writes small documents at a modest pace and notes how
 //! long each call took.
 //!
-//! Calls are due at fixed times and a late one counts from when it was due, so that a stall of
-//! seconds is seen by all calls that would have been made in it, not by one.
+//! A call that takes longer than the pace also counts for the calls that were due meanwhile, each with
+//! what was left of the wait when it was due. So a stall of seconds is seen by all calls that would
+//! have been made in it, not by one (coordinated omission), and slow calls do not add up to a backlog
+//! that independent callers would not have had.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -43,7 +45,15 @@ pub(super) type Experience = [Latencies; 3];
 #[derive(Debug)]
 pub(super) struct Bystander {
     stop: Arc<AtomicBool>,
+    worst: Arc<WorstCall>,
     threads: Vec<JoinHandle<Latencies>>,
+}
+
+/// The worst that happened to a bystander since the last look.
+#[derive(Debug, Default)]
+struct WorstCall {
+    micros: AtomicU64,
+    errors: AtomicU64,
 }
 
 /// One operation: its requests, and whether each has a connection of its own.
@@ -57,12 +67,19 @@ impl Bystander {
     /// Starts calling.
     pub(super) fn start(server: &LyceumServer) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let worst = Arc::new(WorstCall::default());
         let operations = [reading(server), searching(server), uploading(server)];
         let threads = operations.into_iter().map(|operation| {
-            let (address, stop) = (server.address, Arc::clone(&stop));
-            thread::spawn(move || operation.run(address, &stop))
+            let (address, stop, worst) = (server.address, Arc::clone(&stop), Arc::clone(&worst));
+            thread::spawn(move || operation.run(address, &stop, &worst))
         });
-        Self { threads: threads.collect(), stop }
+        Self { threads: threads.collect(), stop, worst }
+    }
+
+    /// The longest call that ended since the last look, and how many failed.
+    pub(super) fn take_worst(&self) -> (Duration, u64) {
+        let micros = self.worst.micros.swap(0, Ordering::Relaxed);
+        (Duration::from_micros(micros), self.worst.errors.swap(0, Ordering::Relaxed))
     }
 
     /// Stops calling and tells how it was.
@@ -81,7 +98,7 @@ impl Bystander {
 }
 
 impl Operation {
-    fn run(&self, address: SocketAddr, stop: &AtomicBool) -> Latencies {
+    fn run(&self, address: SocketAddr, stop: &AtomicBool, worst: &WorstCall) -> Latencies {
         // Numbers of all bystanders of this process, so that no upload meets an earlier one.
         static NUMBERS: AtomicUsize = AtomicUsize::new(1);
         let watch = Stopwatch::start();
@@ -90,20 +107,22 @@ impl Operation {
         let mut due = Duration::ZERO;
         while !stop.load(Ordering::Relaxed) {
             thread::sleep(due.saturating_sub(watch.elapsed()));
+            let start = watch.elapsed();
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let request = self.requests[number % self.requests.len()].whole(number as u64);
             if self.always_connects {
                 connection = None;
             }
-            match call(&mut connection, address, &request) {
-                Ok(()) => latencies.note(watch.elapsed().saturating_sub(due)),
-                Err(words) => {
-                    connection = None;
-                    latencies.note(watch.elapsed().saturating_sub(due));
-                    latencies.fail(words);
-                }
+            let called = call(&mut connection, address, &request);
+            let latency = watch.elapsed().saturating_sub(start);
+            latencies.note_with_missed(latency, PACE);
+            worst.micros.fetch_max(latency.as_micros() as u64, Ordering::Relaxed);
+            if let Err(words) = called {
+                connection = None;
+                latencies.fail(words);
+                worst.errors.fetch_add(1, Ordering::Relaxed);
             }
-            due += PACE;
+            due = (start + PACE).max(watch.elapsed());
         }
         latencies
     }
@@ -142,6 +161,16 @@ fn judged(answer: &HttpAnswer) -> Result<(), String> {
 impl Latencies {
     pub(super) fn note(&mut self, latency: Duration) {
         self.millis.push(latency.as_secs_f64() * 1000.0);
+    }
+
+    /// Notes a call, and those that were due while it ran.
+    fn note_with_missed(&mut self, latency: Duration, pace: Duration) {
+        let mut left = latency;
+        self.note(left);
+        while left > 2 * pace {
+            left -= pace;
+            self.note(left);
+        }
     }
 
     fn fail(&mut self, words: String) {
@@ -202,6 +231,15 @@ mod tests {
             latencies.note(Duration::from_millis(millis));
         }
         latencies
+    }
+
+    #[test]
+    fn a_stall_is_seen_by_every_call_that_was_due_in_it() {
+        let mut calls = Latencies::default();
+        calls.note_with_missed(Duration::from_millis(100), Duration::from_millis(40));
+        assert_eq!(calls.millis, [100.0, 60.0]);
+        calls.note_with_missed(Duration::from_millis(50), Duration::from_millis(40));
+        assert_eq!(calls.n_calls(), 3);
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! What an abusive case is: what it prepares, who attacks how, and what it may cost.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::client::AbusiveClient;
+use super::memory_limit::{MEMORY_MIB, MemoryLimit};
 use super::server::LyceumServer;
 
-/// MiB a case may take beyond what the idle server has.
-pub(super) const MEMORY_MIB: f64 = 300.0;
-/// The same for cases that ask for as many large answers as they can get: the answer budget of a
-/// caller, the copies of it on the way out, and what the allocator keeps.
-pub(super) const ANSWERS_MIB: f64 = 600.0;
-/// The same for all cases at once.
-pub(super) const TOGETHER_MIB: f64 = 1024.0;
+/// MiB a process beside the server may take: a conversion, or `lyceum stdio`. A conversion limits
+/// itself to 512 MiB beyond what it starts with.
+pub(super) const CHILD_MIB: f64 = 600.0;
 
 /// One row of the table.
 #[derive(Clone)]
@@ -22,14 +21,41 @@ pub(super) struct AbuseCase {
     pub(super) quick: bool,
     /// Whether it takes part when all attack at once.
     pub(super) together: bool,
-    /// MiB it may take beyond what the idle server has.
-    pub(super) memory_mib: f64,
+    pub(super) limits: CaseLimits,
+    /// The server's configuration file; it gets the path of the hostile upstream.
+    pub(super) config: Option<fn(&Path) -> String>,
     /// Shell commands before the server in its process, such as a `ulimit`.
     pub(super) shell: Option<&'static str>,
     /// Whether the abuser's key is revoked while it attacks.
     pub(super) revoke: bool,
     pub(super) prepare: fn(&LyceumServer) -> Result<()>,
-    pub(super) clients: fn(&LyceumServer) -> Result<Vec<AbusiveClient>>,
+    pub(super) clients: fn(&Attacker<'_>) -> Result<Vec<AbusiveClient>>,
+}
+
+/// What a case may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CaseLimits {
+    pub(super) memory: MemoryLimit,
+    /// Processor seconds of the server for each second of the attack.
+    pub(super) cpu_share: f64,
+    /// MiB of each process beside the server.
+    pub(super) child_mib: f64,
+}
+
+/// Whose clients attack which server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attacker<'a> {
+    pub(super) server: &'a LyceumServer,
+    pub(super) key: &'a str,
+}
+
+impl CaseLimits {
+    /// Work that others do not feel may take every processor there is.
+    pub(super) const USUAL: Self = Self {
+        memory: MemoryLimit::OverIdle(MEMORY_MIB),
+        cpu_share: f64::INFINITY,
+        child_mib: CHILD_MIB,
+    };
 }
 
 impl AbuseCase {
@@ -37,14 +63,15 @@ impl AbuseCase {
     pub(super) const fn new(
         name: &'static str,
         about: &'static str,
-        clients: fn(&LyceumServer) -> Result<Vec<AbusiveClient>>,
+        clients: fn(&Attacker<'_>) -> Result<Vec<AbusiveClient>>,
     ) -> Self {
         Self {
             name,
             about,
             quick: false,
             together: true,
-            memory_mib: MEMORY_MIB,
+            limits: CaseLimits::USUAL,
+            config: None,
             shell: None,
             revoke: false,
             prepare: |_| Ok(()),
@@ -69,8 +96,17 @@ impl AbuseCase {
         Self { revoke: true, ..self }
     }
 
-    pub(super) const fn memory(self, memory_mib: f64) -> Self {
-        Self { memory_mib, ..self }
+    pub(super) const fn memory(self, memory: MemoryLimit) -> Self {
+        Self { limits: CaseLimits { memory, ..self.limits }, ..self }
+    }
+
+    /// Limits the processor seconds of the server for each second of the attack.
+    pub(super) const fn cpu(self, cpu_share: f64) -> Self {
+        Self { limits: CaseLimits { cpu_share, ..self.limits }, ..self }
+    }
+
+    pub(super) const fn config(self, config: fn(&Path) -> String) -> Self {
+        Self { config: Some(config), ..self }
     }
 
     pub(super) const fn shell(self, shell: &'static str) -> Self {

@@ -2,6 +2,11 @@
 
 mod answers;
 mod connections;
+mod framing;
+mod gateway;
+mod history;
+mod http2;
+mod processes;
 mod searches;
 mod subscriptions;
 mod texts;
@@ -14,13 +19,18 @@ const FIFTEEN_MB: usize = 15_000_000;
 
 /// Every case.
 pub(super) fn all() -> Vec<AbuseCase> {
-    let groups: [&[AbuseCase]; 6] = [
+    let groups: [&[AbuseCase]; 11] = [
         &connections::CASES,
         &texts::CASES,
         &searches::CASES,
         &answers::CASES,
         &subscriptions::CASES,
         &transport::CASES,
+        &framing::CASES,
+        &http2::CASES,
+        &history::CASES,
+        &gateway::CASES,
+        &processes::CASES,
     ];
     groups.concat()
 }

@@ -1,13 +1,16 @@
 //! Abusive clients: threads that send requests made beforehand, in the manner of their case, until
-//! they are told to stop. They mostly wait, so that the processor is left to the server.
+//! they are told to stop. They mostly wait, and run at a low priority, so that the processor is left to
+//! the server and the bystander.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::child::{self, ChildCommand};
 use super::http::HttpConnection;
 use super::request::{RequestBytes, fresh};
 use crate::stopwatch::Stopwatch;
@@ -20,6 +23,8 @@ const MOST_ANSWER: usize = 32 << 20;
 const MOST_REQUESTS: u64 = 1_000_000;
 /// How often a client that waits looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(100);
+/// The niceness of abusive clients: what they take from the bystander is not the server's doing.
+const NICENESS: i32 = 10;
 
 /// How a client treats the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +39,19 @@ pub(super) enum Manner {
     SendSlowly,
     /// Reads a few bytes of the answer at a time.
     ReadSlowly,
+    /// Sends everything without waiting for answers and reads what comes, until the server closes or
+    /// falls silent, and not longer than this.
+    Flood(Duration),
+    /// Gives the bytes to a process of the program as its input.
+    Feed(ChildCommand),
+}
+
+/// Where an attack goes.
+#[derive(Debug, Clone)]
+pub(super) struct AttackTarget {
+    pub(super) address: SocketAddr,
+    pub(super) program: PathBuf,
+    pub(super) data: PathBuf,
 }
 
 /// Clients that do the same.
@@ -63,6 +81,18 @@ pub(super) struct AnswerCounts {
     pub(super) done: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) cut: AtomicU64,
+    /// KiB at the peak of the largest process that a client started.
+    child_kib: AtomicU64,
+}
+
+impl AnswerCounts {
+    pub(super) fn note_child(&self, mib: f64) {
+        self.child_kib.fetch_max((mib * 1024.0) as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn child_mib(&self) -> f64 {
+        self.child_kib.load(Ordering::Relaxed) as f64 / 1024.0
+    }
 }
 
 impl AbusiveClient {
@@ -83,7 +113,8 @@ impl AbusiveClient {
         Self { pause: Duration::from_millis(millis), ..self }
     }
 
-    fn run(&self, address: SocketAddr, stop: &Arc<AtomicBool>, counts: &AnswerCounts) {
+    fn run(&self, target: &AttackTarget, stop: &Arc<AtomicBool>, counts: &AnswerCounts) {
+        lower_priority();
         // Numbers of all clients of this process, so that what is fresh stays fresh.
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let mut held = Vec::new();
@@ -94,7 +125,15 @@ impl AbusiveClient {
             let request = &self.requests[turn as usize % self.requests.len()];
             let number = fresh(NUMBERS.fetch_add(1, Ordering::Relaxed));
             counts.sent.fetch_add(1, Ordering::Relaxed);
-            match self.send(address, request, &number, stop, &mut held) {
+            let sent = match self.manner {
+                Manner::Feed(command) => {
+                    let input = request.pieces(&number).concat();
+                    let ended = child::feed(command, target, input, stop, counts);
+                    ended.map(|ended| ended.then_some(200)).map_err(io::Error::other)
+                }
+                _ => self.send(target.address, request, &number, stop, &mut held),
+            };
+            match sent {
                 Ok(Some(status)) if status < 400 => &counts.done,
                 Ok(Some(_)) => &counts.refused,
                 Ok(None) | Err(_) => &counts.cut,
@@ -123,6 +162,12 @@ impl AbusiveClient {
         if self.manner == Manner::SendSlowly {
             return trickle(&mut connection, &request.whole(0), request.body, stop);
         }
+        if let Manner::Flood(limit) = self.manner {
+            connection.send_aside(request.pieces(number).concat())?;
+            let ended = discard(&mut connection, limit, stop);
+            connection.close();
+            return ended;
+        }
         for piece in request.pieces(number) {
             // A server that has refused already closes; its answer is still worth reading.
             if connection.send(piece).is_err() {
@@ -133,7 +178,7 @@ impl AbusiveClient {
             Manner::HangUp(after) => wait(after, stop),
             Manner::Hold(_) => held.push(connection),
             Manner::ReadSlowly => sip(&mut connection, stop)?,
-            Manner::Patient | Manner::SendSlowly => {
+            Manner::Patient | Manner::SendSlowly | Manner::Flood(_) | Manner::Feed(_) => {
                 let answer = connection.answer(MOST_ANSWER, PATIENCE);
                 return Ok(answer.ok().map(|answer| answer.status));
             }
@@ -144,15 +189,15 @@ impl AbusiveClient {
 
 impl Assault {
     /// Starts all clients against a server.
-    pub(super) fn start(address: SocketAddr, clients: &[AbusiveClient]) -> Self {
+    pub(super) fn start(target: &AttackTarget, clients: &[AbusiveClient]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AnswerCounts::default());
         let mut threads = Vec::new();
         for client in clients {
             for _ in 0..client.n {
                 let (client, stop) = (client.clone(), Arc::clone(&stop));
-                let answered = Arc::clone(&answered);
-                threads.push(thread::spawn(move || client.run(address, &stop, &answered)));
+                let (target, answered) = (target.clone(), Arc::clone(&answered));
+                threads.push(thread::spawn(move || client.run(&target, &stop, &answered)));
             }
         }
         Self { stop, answered, threads }
@@ -176,6 +221,38 @@ fn wait(duration: Duration, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && !watch.is_past(duration) {
         thread::sleep(LOOK.min(duration.saturating_sub(watch.elapsed())));
     }
+}
+
+/// Gives the calling thread, and the processes it starts, a low priority.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    // Without it the numbers are only worse.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {
+    let _ = NICENESS;
+}
+
+/// Reads and forgets what comes; the status 200 when the server closed, nothing when it fell silent or
+/// time ran out.
+fn discard(
+    connection: &mut HttpConnection,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> io::Result<Option<u16>> {
+    const LONGEST_SILENCE: u32 = 5;
+    let watch = Stopwatch::start();
+    let mut silence = 0;
+    while !stop.load(Ordering::Relaxed) && !watch.is_past(limit) && silence < LONGEST_SILENCE {
+        match connection.sip(1 << 16, LOOK)? {
+            Some(0) => return Ok(Some(200)),
+            Some(_) => silence = 0,
+            None => silence += 1,
+        }
+    }
+    Ok(None)
 }
 
 /// Sends the body a byte at a time.

@@ -2,9 +2,10 @@
 //! bodies are counted, and only their beginning is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -73,15 +74,42 @@ impl HttpConnection {
         Ok(Self { stream, stop: None, pending: Vec::new() })
     }
 
-    /// Makes waits for answers end soon after `stop` turns true.
+    /// Makes waits for the server end soon after `stop` turns true.
     pub(super) fn until(mut self, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         self.stream.set_read_timeout(Some(LOOK))?;
+        self.stream.set_write_timeout(Some(LOOK))?;
         self.stop = Some(Arc::clone(stop));
         Ok(self)
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => rest = &rest[n..],
+                Err(error) if is_timeout(&error) && self.goes_on() => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends in another thread, so that answers can be read meanwhile; ends with the connection.
+    pub(super) fn send_aside(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let mut stream = self.stream.try_clone()?;
+        // Both share their timeouts; this one ends when the connection is closed.
+        stream.set_write_timeout(None)?;
+        // A server that has heard enough closes, which is for the reader to see.
+        thread::spawn(move || stream.write_all(&bytes));
+        Ok(())
+    }
+
+    /// Closes both directions, which ends a thread that still sends.
+    pub(super) fn close(&self) {
+        // It may be closed already.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// Sends a request and reads its answer to the end, or until `most` bytes or the limit.
@@ -216,7 +244,6 @@ fn body_end(head: &str, status: u16) -> BodyEnd {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::thread;
 
     use super::*;
 

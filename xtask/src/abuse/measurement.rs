@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::bystander::{Bystander, Experience};
-use super::case::AbuseCase;
+use super::case::{AbuseCase, Attacker};
 use super::client::{AbusiveClient, AnswerCounts, Assault};
 use super::report::{RECOVERY_LIMIT, ratio};
 use super::request;
-use super::server::{CorpusTemplate, LogTally, LyceumServer};
+use super::server::{CorpusTemplate, LogTally, LyceumServer, ServerSetup};
 use super::usage;
 use crate::process;
 use crate::stopwatch::Stopwatch;
@@ -37,8 +37,16 @@ pub(super) struct Measurement {
     pub(super) cpu_seconds: f64,
     /// Processor seconds of this process meanwhile, which the server and the bystander had not.
     pub(super) own_cpu_seconds: f64,
+    /// The same of everything else on the machine. If that is much, latencies say little.
+    pub(super) foreign_cpu_seconds: f64,
+    /// How long the attack took, the revocation included.
+    pub(super) attack: Duration,
+    /// MiB of the idle server.
+    pub(super) idle_mib: f64,
     /// MiB at the peak, beyond what the idle server had.
     pub(super) peak_mib: f64,
+    /// MiB at the peak of the largest process beside the server.
+    pub(super) child_mib: f64,
     /// MiB that were still resident after the recovery, beyond what the idle server had.
     pub(super) kept_mib: f64,
     pub(super) idle: Experience,
@@ -66,7 +74,16 @@ pub(super) struct Revocation {
 #[derive(Debug)]
 pub(super) struct MemoryWatchdog {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<bool>,
+    thread: JoinHandle<Watched>,
+}
+
+/// What the watchdog saw.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Watched {
+    /// Whether it had to end the server.
+    pub(super) killed: bool,
+    /// MiB of the largest process that the server started.
+    pub(super) child_mib: f64,
 }
 
 /// Runs one case, or several at once on one server.
@@ -75,32 +92,42 @@ pub(super) fn measure(
     cases: &[&AbuseCase],
     schedule: Schedule,
 ) -> Result<Measurement> {
-    let mut server = template.start(cases.iter().find_map(|case| case.shell))?;
+    let config = match cases.iter().find_map(|case| case.config) {
+        Some(config) => Some(config(&template.hostile_upstream()?)),
+        None => None,
+    };
+    let shell = cases.iter().find_map(|case| case.shell);
+    let mut server = template.start(ServerSetup { shell, config: config.as_deref() })?;
     let clients = prepare(&server, cases)?;
     server.wait_until_quiet()?;
 
     let mut found =
         Measurement { idle: Bystander::observe(&server, schedule.idle), ..Measurement::default() };
-    let idle_mib = usage::memory(server.pid())?.resident_mib;
+    found.idle_mib = usage::memory(server.pid())?.resident_mib;
     let idle_cpu = usage::cpu_seconds(server.pid())?;
     let own_cpu = usage::cpu_seconds(std::process::id())?;
+    let machine_cpu = usage::machine_cpu_seconds()?;
     usage::reset_peak(server.pid())?;
 
     let watchdog = MemoryWatchdog::start(server.pid())?;
     let bystander = Bystander::start(&server);
-    let assault = Assault::start(server.address, &clients);
-    let revokes = cases.iter().any(|case| case.revoke);
     let attack = Stopwatch::start();
-    thread::sleep(schedule.attack.mul_f64(if revokes { 0.8 } else { 1.0 }));
-    if revokes {
+    let assault = Assault::start(&server.target(), &clients);
+    thread::sleep(schedule.attack);
+    if cases.iter().any(|case| case.revoke) {
         found.revocation = Some(revoke(&server));
     }
-    thread::sleep(schedule.attack.saturating_sub(attack.elapsed()));
     found.own_cpu_seconds = usage::cpu_seconds(std::process::id())? - own_cpu;
     found.attacked = bystander.stop();
-    let after = Aftermath { idle_mib, idle_cpu, assault, schedule };
+    found.attack = attack.elapsed();
+    let server_cpu = usage::cpu_seconds(server.pid()).map_or(0.0, |now| now - idle_cpu);
+    let machine_cpu = usage::machine_cpu_seconds()? - machine_cpu;
+    found.foreign_cpu_seconds = (machine_cpu - server_cpu - found.own_cpu_seconds).max(0.0);
+    let after = Aftermath { idle_cpu, assault, schedule };
     after.record(&mut server, &mut found);
-    if watchdog.stop() {
+    let watched = watchdog.stop();
+    found.child_mib = found.child_mib.max(watched.child_mib);
+    if watched.killed {
         found.death = Some(format!("killed at {DEADLY_MIB} MiB over idle"));
     }
     found.log = server.log();
@@ -111,20 +138,22 @@ pub(super) fn measure(
 fn prepare(server: &LyceumServer, cases: &[&AbuseCase]) -> Result<Vec<AbusiveClient>> {
     let mut clients = Vec::new();
     let mut prepared = Vec::new();
-    for case in cases {
+    for (n, case) in cases.iter().enumerate() {
         // Several cases attack the same documents.
         if !prepared.contains(&(case.prepare as usize)) {
             (case.prepare)(server).with_context(|| format!("preparing {}", case.name))?;
             prepared.push(case.prepare as usize);
         }
-        clients.extend((case.clients)(server).with_context(|| format!("making {}", case.name))?);
+        // Several callers, so that fairness between callers hides no bottleneck of the whole server.
+        let attacker = Attacker { server, key: server.keys.abuser_of(n) };
+        let made = (case.clients)(&attacker);
+        clients.extend(made.with_context(|| format!("making {}", case.name))?);
     }
     Ok(clients)
 }
 
 /// What is left to do when the attack's time is over.
 struct Aftermath {
-    idle_mib: f64,
     idle_cpu: f64,
     assault: Assault,
     schedule: Schedule,
@@ -134,34 +163,35 @@ impl Aftermath {
     /// Ends the attack and the server, in the order the schedule says, and measures both.
     fn record(self, server: &mut LyceumServer, found: &mut Measurement) {
         if self.schedule.stop_under_attack {
-            self.take_peak(server, found);
+            read_usage(server, found, self.idle_cpu);
             found.recovery = Some(Duration::ZERO);
             found.stop = server.terminate().ok().flatten();
-            found.requests = counted(&self.assault.stop());
+            count(&self.assault.stop(), found);
             return;
         }
-        found.requests = counted(&self.assault.stop());
-        let (idle_mib, idle_cpu) = (self.idle_mib, self.idle_cpu);
+        count(&self.assault.stop(), found);
         found.recovery = recover(server, &found.idle);
-        read_usage(server, found, idle_mib, idle_cpu);
+        read_usage(server, found, self.idle_cpu);
         if let Err(error) = server.ensure_alive() {
             found.death = Some(format!("{error:#}").lines().next().unwrap_or_default().to_owned());
             return;
         }
         found.stop = server.terminate().ok().flatten();
     }
-
-    fn take_peak(&self, server: &LyceumServer, found: &mut Measurement) {
-        read_usage(server, found, self.idle_mib, self.idle_cpu);
-    }
 }
 
-fn read_usage(server: &LyceumServer, found: &mut Measurement, idle_mib: f64, idle_cpu: f64) {
+fn read_usage(server: &LyceumServer, found: &mut Measurement, idle_cpu: f64) {
     if let Ok(memory) = usage::memory(server.pid()) {
-        found.peak_mib = (memory.peak_mib - idle_mib).max(0.0);
-        found.kept_mib = (memory.resident_mib - idle_mib).max(0.0);
+        found.peak_mib = (memory.peak_mib - found.idle_mib).max(0.0);
+        found.kept_mib = (memory.resident_mib - found.idle_mib).max(0.0);
     }
     found.cpu_seconds = usage::cpu_seconds(server.pid()).map_or(0.0, |now| now - idle_cpu);
+}
+
+fn count(counts: &AnswerCounts, found: &mut Measurement) {
+    found.requests = [&counts.sent, &counts.done, &counts.refused, &counts.cut]
+        .map(|count| count.load(Ordering::Relaxed));
+    found.child_mib = counts.child_mib();
 }
 
 /// Waits until the bystander is served about as well as before.
@@ -184,10 +214,10 @@ fn recover(server: &LyceumServer, idle: &Experience) -> Option<Duration> {
 /// Revokes the abuser's key and waits until it is refused.
 fn revoke(server: &LyceumServer) -> Revocation {
     const LIMIT: Duration = Duration::from_secs(20);
-    let Ok(command) = server.revoke("abuser") else {
+    let Ok(command) = server.revoke_abuser() else {
         return Revocation { command: None, effect: None };
     };
-    let probe = request::rpc(&server.keys.abuser, "tools/list", "", json!({}));
+    let probe = request::rpc(server.keys.abuser(), "tools/list", "", json!({}));
     let watch = Stopwatch::start();
     while !watch.is_past(LIMIT) {
         if server.ask(&probe).is_ok_and(|answer| answer.status == 401) {
@@ -198,35 +228,32 @@ fn revoke(server: &LyceumServer) -> Revocation {
     Revocation { command: Some(command), effect: None }
 }
 
-fn counted(counts: &AnswerCounts) -> [u64; 4] {
-    [&counts.sent, &counts.done, &counts.refused, &counts.cut]
-        .map(|count| count.load(Ordering::Relaxed))
-}
-
 impl MemoryWatchdog {
     pub(super) fn start(pid: u32) -> Result<Self> {
         let most_mib = usage::memory(pid)?.resident_mib + DEADLY_MIB;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
+            let mut watched = Watched::default();
             while !stopped.load(Ordering::Relaxed) {
+                watched.child_mib = watched.child_mib.max(usage::largest_child_mib(pid));
                 match usage::memory(pid) {
                     Ok(memory) if memory.resident_mib > most_mib => {
                         let mut kill = Command::new("kill");
-                        return process::run(kill.args(["-KILL", &pid.to_string()])).is_ok();
+                        let killed = process::run(kill.args(["-KILL", &pid.to_string()])).is_ok();
+                        return Watched { killed, ..watched };
                     }
                     Ok(_) => thread::sleep(Duration::from_millis(25)),
-                    Err(_) => return false,
+                    Err(_) => break,
                 }
             }
-            false
+            watched
         });
         Ok(Self { stop, thread })
     }
 
-    /// Whether it had to end the server.
-    pub(super) fn stop(self) -> bool {
+    pub(super) fn stop(self) -> Watched {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or(false)
+        self.thread.join().unwrap_or_default()
     }
 }

@@ -38,6 +38,11 @@ impl RequestBytes {
         Self { bytes: bytes.into(), nonce, body }
     }
 
+    /// Bytes that are sent as they are, whatever they look like.
+    pub(super) fn opaque(bytes: Vec<u8>) -> Self {
+        Self { body: bytes.len(), bytes: bytes.into(), nonce: None }
+    }
+
     /// The request in pieces, with this number in its place.
     pub(super) fn pieces<'a>(&'a self, number: &'a str) -> [&'a [u8]; 3] {
         debug_assert_eq!(number.len(), NONCE.len());

@@ -1,5 +1,5 @@
 //! The server under attack: `lyceum serve` on a free port, with a copy of a small knowledge base
-//! and three keys.
+//! and the keys of all callers.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::client::AttackTarget;
 use super::http::{HttpAnswer, HttpConnection};
 use super::request::{self, RequestBytes};
 use super::usage;
@@ -32,10 +33,13 @@ const REST_LIMIT: Duration = Duration::from_secs(90);
 /// Bytes of an answer to the harness itself.
 const MOST_ANSWER: usize = 64 << 20;
 
+/// Callers that attack. The first is the one whose key is revoked.
+const ABUSERS: [&str; 4] = ["abuser", "abuser-2", "abuser-3", "abuser-4"];
+
 /// The keys of all who call.
 #[derive(Debug, Clone)]
 pub(super) struct CallerKeys {
-    pub(super) abuser: String,
+    abusers: Vec<String>,
     pub(super) bystander: String,
     /// Prepares what a case needs.
     pub(super) preparer: String,
@@ -67,8 +71,29 @@ pub(super) struct LyceumServer {
 pub(super) struct LogTally {
     pub(super) warnings: usize,
     pub(super) errors: usize,
-    /// The first few of both.
+    /// The last few of both.
     pub(super) lines: Vec<String>,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ServerSetup<'a> {
+    /// Shell commands before the server in its process, such as a `ulimit`.
+    pub(super) shell: Option<&'a str>,
+    /// The text of its configuration file.
+    pub(super) config: Option<&'a str>,
+}
+
+impl CallerKeys {
+    /// The key that is revoked under attack.
+    pub(super) fn abuser(&self) -> &str {
+        &self.abusers[0]
+    }
+
+    /// The key of the n-th case; cases that attack together take turns.
+    pub(super) fn abuser_of(&self, n: usize) -> &str {
+        &self.abusers[n % self.abusers.len()]
+    }
 }
 
 impl<'a> CorpusTemplate<'a> {
@@ -76,7 +101,7 @@ impl<'a> CorpusTemplate<'a> {
         let data = DataDir::create(workspace)?;
         let key = |name: &str| create_key(program, data.path(), name);
         let keys = CallerKeys {
-            abuser: key("abuser")?,
+            abusers: ABUSERS.into_iter().map(key).collect::<Result<_>>()?,
             bystander: key("bystander")?,
             preparer: key("preparer")?,
         };
@@ -86,24 +111,40 @@ impl<'a> CorpusTemplate<'a> {
         run(Command::new(program).args(["import", "--data"]).arg(data.path()).arg(&corpus))?;
         fs::remove_file(&corpus)?;
         // A server embeds the corpus once, so that no case has to wait for that.
-        let mut server = serve(program, data, keys, None)?;
+        let mut server = serve(program, data, keys, ServerSetup::default())?;
         server.wait_until_quiet()?;
         ensure!(server.terminate()?.is_some(), "the server does not stop when told to");
         let LyceumServer { keys, data, program, .. } = server;
         Ok(Self { workspace, program, data, keys })
     }
 
-    /// Starts a server on a copy; `shell` runs before it in the same process, such as a `ulimit`.
-    pub(super) fn start(&self, shell: Option<&str>) -> Result<LyceumServer> {
+    /// Starts a server on a copy.
+    pub(super) fn start(&self, setup: ServerSetup<'_>) -> Result<LyceumServer> {
         let data = DataDir::create(self.workspace)?;
         copy(self.data.path(), data.path())?;
-        serve(&self.program, data, self.keys.clone(), shell)
+        serve(&self.program, data, self.keys.clone(), setup)
+    }
+
+    /// The upstream whose tools mean harm, built beside the program.
+    pub(super) fn hostile_upstream(&self) -> Result<PathBuf> {
+        let folder = self.program.parent().context("the program is in a folder")?;
+        let upstream = fs::canonicalize(folder.join("examples/upstream"));
+        upstream.context(
+            "no examples/upstream beside the program: cargo build --release -p lyceum-gateway \
+             --example upstream",
+        )
     }
 }
 
 impl LyceumServer {
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Where an attack on it goes.
+    pub(super) fn target(&self) -> AttackTarget {
+        let (program, data) = (self.program.clone(), self.data.path().to_owned());
+        AttackTarget { address: self.address, program, data }
     }
 
     /// Sends one request of the harness itself and reads the whole answer.
@@ -154,11 +195,11 @@ impl LyceumServer {
         Ok(None)
     }
 
-    /// Revokes the keys of a name with the command; how long the command took.
-    pub(super) fn revoke(&self, name: &str) -> Result<Duration> {
+    /// Revokes the first abuser's key with the command; how long the command took.
+    pub(super) fn revoke_abuser(&self) -> Result<Duration> {
         let watch = Stopwatch::start();
         let mut command = Command::new(&self.program);
-        run(command.args(["keys", "revoke", name, "--data"]).arg(self.data.path()))?;
+        run(command.args(["keys", "revoke", ABUSERS[0], "--data"]).arg(self.data.path()))?;
         Ok(watch.elapsed())
     }
 
@@ -193,17 +234,24 @@ impl LyceumServer {
 impl LogTally {
     const SHOWN: usize = 3;
 
+    pub(super) fn n_complaints(&self) -> usize {
+        self.warnings + self.errors
+    }
+
     fn count(&mut self, line: &str) {
-        // The level is the second word: `2026-11-18T01:02:03Z  WARN lyceum: …`.
+        // The level is the second word: `2026-11-18T01:02:03Z  WARN lyceum: …`. A panic has none.
         match line.split_whitespace().nth(1) {
             Some("WARN") => self.warnings += 1,
             Some("ERROR") => self.errors += 1,
+            _ if line.contains("panicked at") => self.errors += 1,
             _ => return,
         }
-        if self.lines.len() < Self::SHOWN {
-            let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
-            self.lines.push(words.chars().take(200).collect());
+        // The newest are the ones that the last request is to blame for.
+        if self.lines.len() == Self::SHOWN {
+            self.lines.remove(0);
         }
+        let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
+        self.lines.push(words.chars().take(200).collect());
     }
 }
 
@@ -211,13 +259,18 @@ fn serve(
     program: &Path,
     data: DataDir,
     keys: CallerKeys,
-    shell: Option<&str>,
+    setup: ServerSetup<'_>,
 ) -> Result<LyceumServer> {
     let mut command = Command::new("sh");
     // `exec` keeps the process id, so that what is measured and killed is the server.
-    let script = format!("{}\nexec \"$0\" \"$@\"", shell.unwrap_or_default());
+    let script = format!("{}\nexec \"$0\" \"$@\"", setup.shell.unwrap_or_default());
     command.arg("-c").arg(script).arg(program);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    if let Some(config) = setup.config {
+        let file = data.path().join("abuse.toml");
+        fs::write(&file, config).with_context(|| format!("writing {}", file.display()))?;
+        command.arg("--config").arg(file);
+    }
     command.env("LYCEUM_LIMITS_DRAIN_SECONDS", DRAIN.as_secs().to_string());
     let process = Guarded::spawn(&mut command)?;
     let url = process.wait_for(START_LIMIT, everything::url_in)?;
@@ -279,7 +332,8 @@ mod tests {
         for line in ["2026Z  WARN a: b", "2026Z ERROR a: c", "2026Z  INFO WARN", "", "WARN"] {
             log.count(line);
         }
-        assert_eq!((log.warnings, log.errors), (1, 1));
-        assert_eq!(log.lines, ["WARN a: b", "ERROR a: c"]);
+        log.count("thread 'main' panicked at a.rs:1:2:");
+        assert_eq!((log.warnings, log.errors), (1, 2));
+        assert_eq!(log.lines, ["WARN a: b", "ERROR a: c", "'main' panicked at a.rs:1:2:"]);
     }
 }

@@ -21,6 +21,12 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     ticks(&stat).map(|ticks| ticks / TICKS).context("/proc/PID/stat has another form")
 }
 
+/// Processor seconds that anything on this machine has used.
+pub(super) fn machine_cpu_seconds() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    busy_ticks(&stat).map(|ticks| ticks / TICKS).context("/proc/stat has another form")
+}
+
 pub(super) fn memory(pid: u32) -> Result<MemoryUse> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the server is gone")?;
     let read = || {
@@ -28,6 +34,22 @@ pub(super) fn memory(pid: u32) -> Result<MemoryUse> {
         Some(MemoryUse { resident_mib, peak_mib })
     };
     read().context("the server is a zombie")
+}
+
+/// MiB of the largest process that this one has started, at this moment; 0 if there is none.
+pub(super) fn largest_child_mib(pid: u32) -> f64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };
+    let lists = threads.flatten().filter_map(|thread| {
+        // Children belong to the thread that started them.
+        fs::read_to_string(thread.path().join("children")).ok()
+    });
+    let mut largest: f64 = 0.0;
+    for list in lists {
+        for child in list.split_whitespace().filter_map(|child| child.parse().ok()) {
+            largest = largest.max(memory(child).map_or(0.0, |memory| memory.resident_mib));
+        }
+    }
+    largest
 }
 
 /// Makes what is resident now the peak, so that the next peak is that of what follows.
@@ -40,6 +62,13 @@ fn ticks(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     fields.get(11..15)?.iter().map(|field| field.parse::<f64>().ok()).sum()
+}
+
+/// User, nice, system and interrupts; neither idle nor waiting for disks.
+fn busy_ticks(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().collect();
+    let busy = [0, 1, 2, 5, 6];
+    busy.into_iter().map(|n| fields.get(n)?.parse::<f64>().ok()).sum()
 }
 
 fn mib(status: &str, name: &str) -> Option<f64> {
@@ -57,6 +86,12 @@ mod tests {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 3 2 20 0 8 0 1 2 3";
         assert_eq!(ticks(stat), Some(205.0));
         assert_eq!(ticks("garbage"), None);
+    }
+
+    #[test]
+    fn a_machine_is_busy_when_it_neither_idles_nor_waits() {
+        assert_eq!(busy_ticks("cpu  1 2 4 800 900 8 16 0 0 0\ncpu0 1"), Some(31.0));
+        assert_eq!(busy_ticks("intr 1"), None);
     }
 
     #[test]

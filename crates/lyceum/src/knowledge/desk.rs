@@ -25,7 +25,7 @@ const MAX_NAME: usize = 256;
 /// What reading a resource is called in the audit trail.
 pub(crate) const READ_RESOURCE: &str = "resources/read";
 /// How much of what is wrong with arguments is said, in characters: it quotes them.
-const MAX_PROBLEM: usize = 512;
+pub(crate) const MAX_PROBLEM: usize = 512;
 /// Refusals of one profile that get a line each; beyond that it is one a second.
 const BURST: u32 = 600;
 
@@ -242,7 +242,7 @@ pub(crate) fn caller(call: &Call) -> CallerId {
 }
 
 /// The beginning of a caller's text, so that an answer is not as long as what it refuses.
-fn shortened(text: &str, max_chars: usize) -> String {
+pub(crate) fn shortened(text: &str, max_chars: usize) -> String {
     text.chars().take(max_chars).collect()
 }
 

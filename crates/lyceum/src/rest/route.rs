@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::problem::Problem;
 use super::visit::Visit;
 use crate::knowledge::charge::{JsonSize, WrittenAnswer};
+use crate::knowledge::desk::{MAX_PROBLEM, shortened};
 
 /// Where a pattern holds the path of a document, slashes and all.
 pub(super) const PLACE: &str = "{path}";
@@ -80,7 +81,8 @@ impl Route {
             let arguments = match serde_json::from_value(arguments) {
                 Ok(arguments) => arguments,
                 Err(error) => {
-                    let problem = Error::invalid(error.to_string()).into();
+                    let problem = shortened(&error.to_string(), MAX_PROBLEM);
+                    let problem = Error::invalid(problem).into();
                     return Box::pin(std::future::ready(Err(problem)));
                 }
             };

@@ -276,6 +276,22 @@ async fn what_cannot_be_is_refused_in_one_shape() {
 }
 
 #[tokio::test]
+async fn a_refusal_does_not_repeat_what_was_sent() {
+    let (lyceum, _data) = Lyceum::fresh(&[]).await;
+    let long = "x".repeat(1 << 20);
+    let rows = [
+        ("POST", "/documents", json!({ "path": "a", "content": "", "upsert": long })),
+        ("PATCH", "/documents/a", json!({ "edits": [long] })),
+        ("POST", "/kb/search", json!({ "query": "a", "explain": long })),
+    ];
+    for (method, path, body) in rows {
+        let answer = send(&lyceum, method, path, body).await;
+        assert_eq!(answer.status(), 422, "{method} {path}");
+        assert!(answer.text().len() < 2048, "{method} {path}: {}", answer.text().len());
+    }
+}
+
+#[tokio::test]
 async fn too_long_a_document_is_refused_clearly() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("lyceum.toml");

@@ -2,10 +2,9 @@
 
 use anyhow::Result;
 
-use crate::abuse::case::AbuseCase;
+use crate::abuse::case::{AbuseCase, Attacker};
 use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::RequestBytes;
-use crate::abuse::server::LyceumServer;
 
 pub(super) const CASES: [AbuseCase; 4] = [
     AbuseCase::new("nothing", "no abuse: what the harness itself costs", |_| Ok(Vec::new()))
@@ -22,7 +21,7 @@ pub(super) const CASES: [AbuseCase; 4] = [
         .alone(),
 ];
 
-fn many(_: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn many(_: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     idle(1100)
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::FIFTEEN_MB;
-use crate::abuse::case::AbuseCase;
+use crate::abuse::case::{AbuseCase, Attacker};
 use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, NONCE};
 use crate::abuse::server::LyceumServer;
@@ -21,25 +21,25 @@ pub(super) const CASES: [AbuseCase; 4] = [
         .revoked(),
 ];
 
-fn search(server: &LyceumServer, arguments: &Value) -> AbusiveClient {
-    let request = request::call(&server.keys.abuser, "search_knowledge", arguments);
+fn search(attacker: &Attacker<'_>, arguments: &Value) -> AbusiveClient {
+    let request = request::call(attacker.key, "search_knowledge", arguments);
     AbusiveClient::patient(vec![request])
 }
 
-fn tags(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn tags(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let tag = "t".repeat(FIFTEEN_MB) + NONCE;
-    Ok(vec![search(server, &json!({ "query": "river", "tags": [tag] })).pause(20)])
+    Ok(vec![search(attacker, &json!({ "query": "river", "tags": [tag] })).pause(20)])
 }
 
-fn prefixes(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn prefixes(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let prefix = "p".repeat(FIFTEEN_MB) + NONCE;
-    Ok(vec![search(server, &json!({ "query": "river", "prefix": prefix })).pause(20)])
+    Ok(vec![search(attacker, &json!({ "query": "river", "prefix": prefix })).pause(20)])
 }
 
-fn many_tags(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn many_tags(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let mut tags: Vec<String> = (0..100_000).map(|n| format!("tag{n}")).collect();
     tags.push(NONCE.to_owned());
-    Ok(vec![search(server, &json!({ "query": "river", "tags": tags })).pause(100)])
+    Ok(vec![search(attacker, &json!({ "query": "river", "tags": tags })).pause(100)])
 }
 
 fn repetitive(server: &LyceumServer) -> Result<()> {
@@ -50,14 +50,14 @@ fn repetitive(server: &LyceumServer) -> Result<()> {
     Ok(())
 }
 
-fn phrases(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn phrases(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     const WORDS: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
     let phrase = |n: usize| {
         let words: Vec<&str> = (0..6).map(|k| WORDS[(n >> (2 * (k % 3))) % 4]).collect();
         format!("\"{}\"", words.join(" "))
     };
     let query: Vec<String> = (0..64).map(phrase).collect();
-    let client = search(server, &json!({ "query": query.join(" ") }));
+    let client = search(attacker, &json!({ "query": query.join(" ") }));
     let hang_up = Manner::HangUp(Duration::from_millis(500));
     Ok(vec![client.times(6).manner(hang_up).pause(100)])
 }

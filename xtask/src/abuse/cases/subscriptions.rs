@@ -4,10 +4,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::FIFTEEN_MB;
-use crate::abuse::case::AbuseCase;
+use crate::abuse::case::{AbuseCase, Attacker};
 use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, BATCHING, NONCE, RequestHead};
-use crate::abuse::server::LyceumServer;
 
 pub(super) const CASES: [AbuseCase; 5] = [
     AbuseCase::new("subscribe", "subscriptions to URIs of 15 MB (M1)", subscribe).quick(),
@@ -18,7 +17,8 @@ pub(super) const CASES: [AbuseCase; 5] = [
 ];
 
 /// Opens a session; its id.
-pub(super) fn session(server: &LyceumServer, key: &str) -> Result<String> {
+pub(super) fn session(attacker: &Attacker<'_>) -> Result<String> {
+    let Attacker { server, key } = *attacker;
     let answer = server.ask(&request::initialize(key))?;
     let id = answer.header("mcp-session-id").context("initialize answers no session id")?;
     let id = id.to_owned();
@@ -27,40 +27,40 @@ pub(super) fn session(server: &LyceumServer, key: &str) -> Result<String> {
     Ok(id)
 }
 
-fn subscribe(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    let key = &server.keys.abuser;
+fn subscribe(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
+    let key = attacker.key;
     let uri = format!("kb:///{}{NONCE}", "u".repeat(FIFTEEN_MB));
     let params = json!({ "uri": uri });
     let body =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params });
     let requests =
-        (0..3).map(|_| Ok(request::legacy(key, Some(&session(server, key)?), &body.to_string())));
+        (0..3).map(|_| Ok(request::legacy(key, Some(&session(attacker)?), &body.to_string())));
     Ok(vec![AbusiveClient::patient(requests.collect::<Result<_>>()?).pause(20)])
 }
 
-fn listening(server: &LyceumServer, uris: &Value) -> Vec<AbusiveClient> {
+fn listening(attacker: &Attacker<'_>, uris: &Value) -> Vec<AbusiveClient> {
     let params = json!({ "notifications": { "resourceSubscriptions": uris } });
-    let request = request::rpc(&server.keys.abuser, "subscriptions/listen", "", params);
+    let request = request::rpc(attacker.key, "subscriptions/listen", "", params);
     vec![AbusiveClient::patient(vec![request]).manner(Manner::Hold(40)).pause(100)]
 }
 
-fn listen(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    Ok(listening(server, &json!([format!("kb:///{}{NONCE}", "u".repeat(FIFTEEN_MB))])))
+fn listen(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
+    Ok(listening(attacker, &json!([format!("kb:///{}{NONCE}", "u".repeat(FIFTEEN_MB))])))
 }
 
-fn listen_many(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn listen_many(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let uris: Vec<String> = (0..100_000).map(|n| format!("kb:///abuse/{n}{NONCE}")).collect();
-    Ok(listening(server, &json!(uris)))
+    Ok(listening(attacker, &json!(uris)))
 }
 
-fn sessions(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    let request = request::initialize(&server.keys.abuser);
+fn sessions(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
+    let request = request::initialize(attacker.key);
     Ok(vec![AbusiveClient::patient(vec![request]).times(4).pause(2)])
 }
 
-fn resume(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    let key = &server.keys.abuser;
-    let session = session(server, key)?;
+fn resume(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
+    let key = attacker.key;
+    let session = session(attacker)?;
     let headers = format!(
         "Accept: text/event-stream\r\nMCP-Protocol-Version: {BATCHING}\r\n\
          Mcp-Session-Id: {session}\r\nLast-Event-ID: {NONCE}-1\r\n"

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::abuse::case::AbuseCase;
+use crate::abuse::case::{AbuseCase, Attacker};
 use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, NONCE};
 use crate::abuse::server::LyceumServer;
@@ -29,15 +29,15 @@ pub(super) const CASES: [AbuseCase; 5] = [
         .prepared(many_headings),
 ];
 
-fn heading_upload(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn heading_upload(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let content =
         format!("# {}\n\n{}", "word ".repeat(400_000), "A line of text.\n\n".repeat(100_000));
     let arguments = json!({ "path": format!("abuse/heading-{NONCE}.md"), "content": content });
-    let request = request::call(&server.keys.abuser, "upload_document", &arguments);
+    let request = request::call(attacker.key, "upload_document", &arguments);
     Ok(vec![AbusiveClient::patient(vec![request]).pause(3000)])
 }
 
-fn heading_ingest(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn heading_ingest(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let page = format!(
         "<!doctype html><html><body><h1>{}</h1>{}</body></html>",
         "word ".repeat(400_000),
@@ -47,7 +47,7 @@ fn heading_ingest(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     let requests = [page, markdown].map(|source| {
         let path = format!("abuse/ingested-{NONCE}.md");
         let arguments = json!({ "path": path, "source": source });
-        request::call(&server.keys.abuser, "ingest_document", &arguments)
+        request::call(attacker.key, "ingest_document", &arguments)
     });
     Ok(vec![AbusiveClient::patient(requests.to_vec()).pause(3000)])
 }
@@ -56,10 +56,10 @@ fn repeated_text(server: &LyceumServer) -> Result<()> {
     server.upload("abuse/repeated.md", &"a".repeat(400_000))
 }
 
-fn patch(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn patch(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let arguments =
         json!({ "path": "abuse/repeated.md", "old_str": "a".repeat(200_000), "new_str": "b" });
-    let request = request::call(&server.keys.abuser, "patch_document", &arguments);
+    let request = request::call(attacker.key, "patch_document", &arguments);
     let hang_up = Manner::HangUp(Duration::from_secs(1));
     Ok(vec![AbusiveClient::patient(vec![request]).times(2).manner(hang_up).pause(500)])
 }
@@ -69,20 +69,20 @@ fn many_headings(server: &LyceumServer) -> Result<()> {
     server.upload("abuse/sections.md", &format!("# {long}\n\n{}", "## b\n\nc\n\n".repeat(150_000)))
 }
 
-fn sections(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn sections(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let long = "word ".repeat(100_000);
     let paths = ["x > y".to_owned(), format!("{} > y", long.trim_end()), "b > b > b".to_owned()];
-    section_reads(server, &paths)
+    section_reads(attacker, &paths)
 }
 
-fn misses(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
-    section_reads(server, &["nothing".to_owned(), "x > ".repeat(10_000) + "y"])
+fn misses(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
+    section_reads(attacker, &["nothing".to_owned(), "x > ".repeat(10_000) + "y"])
 }
 
-fn section_reads(server: &LyceumServer, sections: &[String]) -> Result<Vec<AbusiveClient>> {
+fn section_reads(attacker: &Attacker<'_>, sections: &[String]) -> Result<Vec<AbusiveClient>> {
     let requests = sections.iter().map(|section| {
         let arguments = json!({ "document_id": "abuse/sections.md", "section": section });
-        request::call(&server.keys.abuser, "get_document", &arguments)
+        request::call(attacker.key, "get_document", &arguments)
     });
     Ok(vec![AbusiveClient::patient(requests.collect()).times(2).pause(100)])
 }

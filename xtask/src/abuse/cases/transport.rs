@@ -6,15 +6,13 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::FIFTEEN_MB;
-use crate::abuse::case::AbuseCase;
+use crate::abuse::case::{AbuseCase, Attacker};
 use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, RequestBytes, RequestHead};
-use crate::abuse::server::LyceumServer;
 
 pub(super) const CASES: [AbuseCase; 8] = [
     AbuseCase::new("slow-bodies", "200 bodies, ten bytes a second each", slow_bodies),
-    AbuseCase::new("half-bodies", "20 bodies of 15 MB that stop before their end", half_bodies)
-        .memory(20.0 * 17.0 + 100.0),
+    AbuseCase::new("half-bodies", "20 bodies of 15 MB that stop before their end", half_bodies),
     AbuseCase::new("accepts", "Accept headers of 16 KiB and 60 KiB", accepts),
     AbuseCase::new("headers", "1,000 header lines a request", headers),
     AbuseCase::new("keys-of-objects", "objects with a million members", members).quick(),
@@ -23,15 +21,15 @@ pub(super) const CASES: [AbuseCase; 8] = [
     AbuseCase::new("bad-keys", "guesses of API keys", guesses),
 ];
 
-fn slow_bodies(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn slow_bodies(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let arguments = json!({ "path": "abuse/slow.md", "content": "x".repeat(10_000) });
-    let request = request::call(&server.keys.abuser, "upload_document", &arguments);
+    let request = request::call(attacker.key, "upload_document", &arguments);
     Ok(vec![AbusiveClient::patient(vec![request]).times(200).manner(Manner::SendSlowly)])
 }
 
-fn half_bodies(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn half_bodies(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let headers = "Content-Type: application/json\r\n";
-    let key = &server.keys.abuser;
+    let key = attacker.key;
     let head = RequestHead { method: "POST", target: "/mcp", key, headers };
     let mut bytes = request::raw(head, &vec![b' '; FIFTEEN_MB]).whole(0);
     bytes.truncate(bytes.len() - 1);
@@ -39,8 +37,8 @@ fn half_bodies(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
     Ok(vec![client.manner(Manner::Hold(20)).pause(50)])
 }
 
-fn with_headers(server: &LyceumServer, headers: &[String]) -> AbusiveClient {
-    let key = &server.keys.abuser;
+fn with_headers(attacker: &Attacker<'_>, headers: &[String]) -> AbusiveClient {
+    let key = attacker.key;
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
     let requests = headers.iter().map(|headers| {
         let headers = format!("Content-Type: application/json\r\n{headers}");
@@ -50,32 +48,32 @@ fn with_headers(server: &LyceumServer, headers: &[String]) -> AbusiveClient {
     AbusiveClient::patient(requests.collect()).times(4).pause(5)
 }
 
-fn accepts(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn accepts(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let accept = |item: &str, bytes: usize| {
         format!("Accept: {}\r\n", item.repeat(bytes / item.len()).trim_end_matches(','))
     };
     let headers = ["a/b;q=0.001,", ",", "*/*;q=\"\\\"\",", "application/json;a=b;q=1,"]
         .into_iter()
         .flat_map(|item| [accept(item, 16 << 10), accept(item, 60_000)]);
-    Ok(vec![with_headers(server, &headers.collect::<Vec<_>>())])
+    Ok(vec![with_headers(attacker, &headers.collect::<Vec<_>>())])
 }
 
-fn headers(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn headers(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let distinct: String = (0..1000).map(|n| format!("X-H{n}: {n}\r\n")).collect();
     let repeated = "X-Forwarded-For: 1.2.3.4\r\n".repeat(1000);
     let accepts = "Accept: application/json\r\n".repeat(90);
-    Ok(vec![with_headers(server, &[distinct, repeated, accepts])])
+    Ok(vec![with_headers(attacker, &[distinct, repeated, accepts])])
 }
 
-fn bodies(server: &LyceumServer, bodies: Vec<String>) -> Vec<AbusiveClient> {
-    let key = &server.keys.abuser;
+fn bodies(attacker: &Attacker<'_>, bodies: Vec<String>) -> Vec<AbusiveClient> {
+    let key = attacker.key;
     let requests = bodies
         .iter()
         .map(|body| request::modern(key, "tools/call", "search_knowledge", body.as_bytes()));
     vec![AbusiveClient::patient(requests.collect()).times(2).pause(200)]
 }
 
-fn members(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn members(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let members = |prefix: &str| {
         let members: Vec<String> = (0..1_000_000).map(|n| format!("\"{prefix}{n}\":1")).collect();
         members.join(",")
@@ -91,10 +89,10 @@ fn members(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
             ),
         ]
     };
-    Ok(bodies(server, [late, short, same].iter().flat_map(|one| bodies_of(one)).collect()))
+    Ok(bodies(attacker, [late, short, same].iter().flat_map(|one| bodies_of(one)).collect()))
 }
 
-fn deep(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn deep(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let nested = |open: &str, close: &str, n: usize| open.repeat(n) + "1" + &close.repeat(n);
     let values = [
         nested("[", "]", 60),
@@ -110,10 +108,10 @@ fn deep(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
         )
     };
     let short = values.iter().filter(|value| value.len() < 7_000_000).map(body);
-    Ok(bodies(server, short.chain(values.iter().cloned()).collect()))
+    Ok(bodies(attacker, short.chain(values.iter().cloned()).collect()))
 }
 
-fn ids(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn ids(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let ping = |id: String| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
     let text = |bytes: usize| format!("\"{}\"", "i".repeat(bytes));
     let batch = |n: usize, bytes: usize| {
@@ -126,18 +124,17 @@ fn ids(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
         batch(50, 290_000),
         batch(100_000, 9),
     ];
-    let key = &server.keys.abuser;
-    let session = super::subscriptions::session(server, key)?;
+    let key = attacker.key;
+    let session = super::subscriptions::session(attacker)?;
     let requests = messages.iter().map(|body| request::legacy(key, Some(&session), body));
     Ok(vec![AbusiveClient::patient(requests.collect()).times(2).pause(100)])
 }
 
-fn guesses(server: &LyceumServer) -> Result<Vec<AbusiveClient>> {
+fn guesses(_: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let guess = |n: usize| {
         let key = format!("lyc_{n}{}", "x".repeat(n));
         request::rpc(&key, "tools/list", "", Value::from(serde_json::Map::new()))
     };
-    let _ = server;
     let client = AbusiveClient::patient((0..64).map(|n| guess(n * 100)).collect());
     let hang_up = Manner::HangUp(Duration::from_millis(20));
     Ok(vec![client.clone().times(4).pause(5), client.times(4).manner(hang_up).pause(5)])

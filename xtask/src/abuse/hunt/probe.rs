@@ -53,6 +53,11 @@ impl Probe {
         }
     }
 
+    /// Whether it is a route's body that holds the value.
+    pub(super) fn has_body(&self) -> bool {
+        matches!(self.template, ProbeTemplate::Rest { .. })
+    }
+
     pub(super) fn name(&self) -> String {
         format!("{} = {}", self.subject, self.value.label)
     }

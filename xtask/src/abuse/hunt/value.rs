@@ -97,7 +97,7 @@ const MB: usize = 1_000_000;
 /// More than fits into the head of a request.
 const LONGEST_HEAD: usize = 64 << 10;
 
-const STRINGS: [HostileValue; 22] = [
+const STRINGS: [HostileValue; 26] = [
     HostileValue::quick("1 MB of words", || quoted(&words(MB))),
     HostileValue::quick("fresh 15 MB", || quoted(&("a".repeat(15 * MB) + NONCE))),
     HostileValue::new("fresh 15 MB again", || quoted(&("b".repeat(15 * MB) + NONCE))),
@@ -119,6 +119,10 @@ const STRINGS: [HostileValue; 22] = [
     HostileValue::new("parent segments", || quoted(&"../".repeat(MB / 3))),
     HostileValue::new("digits", || quoted(&"9".repeat(MB))),
     HostileValue::new("wildcards", || quoted(&"a* %_ NEAR(a b) AND OR NOT ^x:".repeat(MB / 30))),
+    HostileValue::new("regular expressions", || quoted(&"(a*)*(a|aa)+[^b]{1,9999}$".repeat(2000))),
+    HostileValue::new("globs", || quoted(&"**/{a,b}*?[!c]/".repeat(4000))),
+    HostileValue::new("a forged token", || quoted(&"QUJD-_".repeat(MB / 6))),
+    HostileValue::new("ranges", || quoted(&"1-18446744073709551615,".repeat(40_000))),
     HostileValue::new("escapes of surrogates", || format!("\"{}\"", "\\ud83d\\ude00".repeat(MB))),
 ];
 
@@ -136,7 +140,7 @@ const NUMBERS: [HostileValue; 9] = [
 
 const FLAGS: [HostileValue; 3] = [
     HostileValue::new("true", || "true".to_owned()),
-    HostileValue::new("a string of 1 MB", || quoted(&"t".repeat(MB))),
+    HostileValue::quick("a string of 1 MB", || quoted(&"t".repeat(MB))),
     HostileValue::new("a deep array", || nested("[", "]", 60)),
 ];
 
