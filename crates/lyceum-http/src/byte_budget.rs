@@ -36,6 +36,8 @@ pub struct ByteBudgets {
     pub answers: Arc<ByteBudget>,
     /// What calls work with before there is an answer, such as whole documents.
     pub work: Arc<ByteBudget>,
+    /// What streams hold that their clients have not read yet.
+    pub streams: Arc<ByteBudget>,
     /// What streams keep for clients that come back.
     pub(crate) replay: Arc<ReplayBudget>,
     /// Places for answers that are there before there was room for them.
@@ -53,6 +55,7 @@ impl ByteBudgets {
             bodies: Arc::new(ByteBudget::new(limits.bodies_bytes)),
             answers: Arc::new(ByteBudget::new(limits.answers_bytes)),
             work: Arc::new(ByteBudget::new(limits.work_bytes)),
+            streams: Arc::new(ByteBudget::new(limits.streams_bytes)),
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             unclaimed: Semaphore::new(MAX_UNCLAIMED),
         }
@@ -159,6 +162,13 @@ impl ByteBudget {
         Reservation { budget: Arc::clone(self), caller, bytes }
     }
 
+    /// Waits until it is worth asking for bytes again.
+    pub(crate) async fn look_again(&self) {
+        // What was given back wakes one who waits, for whom it may not be enough; the others look
+        // again by themselves.
+        let _ = timeout(LOOK_AGAIN, self.freed.notified()).await;
+    }
+
     /// Bytes that are taken.
     pub fn held(&self) -> usize {
         self.lock().total
@@ -240,9 +250,7 @@ impl Reservation {
                 Err(exhausted) if Instant::now() >= deadline => return Err(exhausted),
                 Err(_) => {}
             }
-            // What was given back wakes one who waits, for whom it may not be enough; the others look
-            // again by themselves.
-            let _ = timeout(LOOK_AGAIN, budget.freed.notified()).await;
+            budget.look_again().await;
         }
         // There may be more.
         budget.freed.notify_one();

@@ -4,8 +4,9 @@ use tokio::time::Duration;
 
 /// What one endpoint will hold and how long it will wait.
 ///
-/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + streams × stream_bytes + replay_bytes`, and
-/// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight.
+/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + streams_bytes + replay_bytes`,
+/// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight, and
+/// [`UNCOUNTED_STREAM_BYTES`](crate::UNCOUNTED_STREAM_BYTES) for each stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body (413 beyond).
@@ -27,6 +28,9 @@ pub struct Limits {
     pub body_total: Duration,
     /// Unread bytes a stream may hold before its sender waits.
     pub stream_bytes: usize,
+    /// Unread bytes all streams together may hold. A stream that waits for some longer than
+    /// [`PATIENCE`](crate::PATIENCE) ends.
+    pub streams_bytes: usize,
     /// Bytes all streams together may keep for clients that come back.
     pub replay_bytes: usize,
     /// Legacy sessions with live state (503 beyond).
@@ -66,6 +70,7 @@ impl Default for Limits {
             body_idle: Duration::from_secs(15),
             body_total: Duration::from_secs(60),
             stream_bytes: 256 << 10,
+            streams_bytes: 64 << 20,
             replay_bytes: 64 << 20,
             sessions: 16_384,
             sessions_per_principal: 64,

@@ -11,7 +11,7 @@ use super::running::RunningCall;
 use super::session::Session;
 use super::token::SessionToken;
 use crate::context::Principal;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, StreamPayer};
 use crate::seal::random;
 use crate::too_many::TooMany;
 
@@ -33,9 +33,9 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// A stream that can be resumed; `None` when there is no session to resume it in.
-    pub(crate) fn replayable(&self) -> Option<(u64, Arc<Outbox>)> {
+    pub(crate) fn replayable(&self, payer: &StreamPayer) -> Option<(u64, Arc<Outbox>)> {
         let session = self.live()?;
-        let outbox = Arc::new(self.sessions.outbox());
+        let outbox = Arc::new(self.sessions.outbox(payer.clone()));
         let number = u64::from_ne_bytes(random());
         let limit = self.sessions.limits.streams_per_session;
         session.add_stream(number, Arc::clone(&outbox), limit).then_some((number, outbox))

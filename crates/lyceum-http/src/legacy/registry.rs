@@ -18,7 +18,7 @@ use super::subscriptions::SubscriptionBudget;
 use super::token::{SessionToken, unix_now};
 use crate::context::Principal;
 use crate::limits::Limits;
-use crate::outbox::{Outbox, ReplayBudget};
+use crate::outbox::{Outbox, ReplayBudget, StreamPayer};
 use crate::too_many::{Held, Tally, TooMany};
 
 const SHARDS: usize = 16;
@@ -228,8 +228,8 @@ impl Sessions {
     }
 
     /// A queue for one stream of a session.
-    pub(crate) fn outbox(&self) -> Outbox {
-        Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay))
+    pub(crate) fn outbox(&self, payer: StreamPayer) -> Outbox {
+        Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay)).charged_to(payer)
     }
 
     /// Ends a session for good.
