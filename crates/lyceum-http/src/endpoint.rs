@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use crate::answer::AnswerBody;
 use crate::authenticate::Authenticate;
-use crate::byte_budget::ByteBudgets;
+use crate::byte_budget::{ByteBudgets, Payer};
 use crate::caller::CallerId;
 use crate::context::Principal;
 use crate::counters::Counters;
@@ -27,7 +27,6 @@ use crate::guard::{HostPolicy, OriginPolicy};
 use crate::handler::Handler;
 use crate::legacy::{HttpSse, Sessions};
 use crate::limits::Limits;
-use crate::outbox::StreamPayer;
 use crate::seal::Sealer;
 use crate::timers::Timers;
 
@@ -111,13 +110,9 @@ impl<H: Handler> Endpoint<H> {
 
 impl<H> Shared<H> {
     /// Whom the streams of a caller are charged to.
-    pub(crate) fn stream_payer(
-        &self,
-        principal: Option<Principal>,
-        peer: Option<IpAddr>,
-    ) -> StreamPayer {
+    pub(crate) fn stream_payer(&self, principal: Option<Principal>, peer: Option<IpAddr>) -> Payer {
         let caller = CallerId::new(principal, peer);
-        StreamPayer { budget: Arc::clone(&self.budgets.streams), caller }
+        Payer { budget: Arc::clone(&self.budgets.streams), caller }
     }
 }
 

@@ -22,6 +22,8 @@ pub mod cors;
 mod counters;
 pub mod dialect;
 mod endpoint;
+#[cfg(feature = "client")]
+mod ends;
 pub mod explain;
 mod fields;
 #[cfg(feature = "server")]

@@ -4,7 +4,8 @@ use tokio::time::Duration;
 
 /// What one endpoint will hold and how long it will wait.
 ///
-/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + streams_bytes + replay_bytes`,
+/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + relay_bytes +
+/// streams_bytes + replay_bytes`,
 /// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight, and
 /// [`UNCOUNTED_STREAM_BYTES`](crate::UNCOUNTED_STREAM_BYTES) for each stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,9 @@ pub struct Limits {
     /// Bytes that all calls together may work with before they answer (503 beyond, or 429 for a
     /// caller that has more than it leaves free).
     pub work_bytes: usize,
+    /// Bytes of answers of other servers that may be arriving for all callers together (an error
+    /// beyond).
+    pub relay_bytes: usize,
     /// The longest pause between two pieces of a request body (408 beyond).
     pub body_idle: Duration,
     /// The longest time a whole request body may take (408 beyond).
@@ -67,6 +71,7 @@ impl Default for Limits {
             answer_bytes: 32 << 20,
             answers_bytes: 256 << 20,
             work_bytes: 256 << 20,
+            relay_bytes: 192 << 20,
             body_idle: Duration::from_secs(15),
             body_total: Duration::from_secs(60),
             stream_bytes: 256 << 10,

@@ -13,8 +13,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::byte_budget::{ByteBudget, Exhausted, PATIENCE, Reservation, UNCOUNTED_BYTES};
-use crate::caller::CallerId;
+use crate::byte_budget::{Exhausted, PATIENCE, Payer, Reservation, UNCOUNTED_BYTES};
 
 /// Undelivered bytes of one stream that are not counted, so that streams that are read never meet at
 /// the budget's lock.
@@ -22,13 +21,6 @@ pub const UNCOUNTED_STREAM_BYTES: usize = 16 << 10;
 
 /// How finely undelivered bytes beyond that are charged.
 const STEP: usize = 16 << 10;
-
-/// Whom a stream's undelivered bytes are charged to, and in which budget.
-#[derive(Debug, Clone)]
-pub(crate) struct StreamPayer {
-    pub(crate) budget: Arc<ByteBudget>,
-    pub(crate) caller: CallerId,
-}
 
 /// Bytes of messages that all streams of a server may keep for replay together.
 #[derive(Debug)]
@@ -54,7 +46,7 @@ pub struct Outbox {
     room: Notify,
     limit: usize,
     replay: Option<Arc<ReplayBudget>>,
-    payer: Option<StreamPayer>,
+    payer: Option<Payer>,
 }
 
 #[derive(Debug)]
@@ -134,7 +126,7 @@ impl Outbox {
     }
 
     /// Charges what is not delivered to `payer`, beyond [`UNCOUNTED_STREAM_BYTES`].
-    pub(crate) fn charged_to(mut self, payer: StreamPayer) -> Self {
+    pub(crate) fn charged_to(mut self, payer: Payer) -> Self {
         self.payer = Some(payer);
         self
     }

@@ -13,18 +13,19 @@ use bytes::Bytes;
 use lyceum_wire::{Id, RpcError, encode};
 use tokio::time::{Duration, Instant};
 
+use crate::byte_budget::Payer;
 use crate::call::Answer;
 use crate::context::{Delivery, Outlet, OutletFuture};
 use crate::dialect::{Decision, Verdict};
 use crate::legacy::Origin;
-use crate::outbox::{Outbox, StreamPayer};
+use crate::outbox::Outbox;
 use crate::timers::{Timers, later};
 
 /// The outlet of one POST.
 pub(crate) struct PostOutlet {
     verdict: Verdict,
     stream_bytes: usize,
-    payer: StreamPayer,
+    payer: Payer,
     /// Where a legacy call came from; `None` in the modern era.
     origin: Option<Origin>,
     dropped: metrics::Counter,
@@ -70,7 +71,7 @@ impl PostOutlet {
     pub(crate) fn new(
         verdict: Verdict,
         stream_bytes: usize,
-        payer: StreamPayer,
+        payer: Payer,
         origin: Option<Origin>,
         dropped: metrics::Counter,
     ) -> Self {

@@ -16,9 +16,10 @@ use super::opened::OpenedIds;
 use super::session::Session;
 use super::subscriptions::SubscriptionBudget;
 use super::token::{SessionToken, unix_now};
+use crate::byte_budget::Payer;
 use crate::context::Principal;
 use crate::limits::Limits;
-use crate::outbox::{Outbox, ReplayBudget, StreamPayer};
+use crate::outbox::{Outbox, ReplayBudget};
 use crate::too_many::{Held, Tally, TooMany};
 
 const SHARDS: usize = 16;
@@ -228,7 +229,7 @@ impl Sessions {
     }
 
     /// A queue for one stream of a session.
-    pub(crate) fn outbox(&self, payer: StreamPayer) -> Outbox {
+    pub(crate) fn outbox(&self, payer: Payer) -> Outbox {
         Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay)).charged_to(payer)
     }
 

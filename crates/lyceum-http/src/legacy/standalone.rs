@@ -8,12 +8,13 @@ use lyceum_wire::{Era, is_modern_get};
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
+use crate::byte_budget::Payer;
 use crate::dialect::{GetAnswer, GetOther, decide_get};
 use crate::endpoint::Shared;
 use crate::fields::Known;
 use crate::handler::Handler;
 use crate::info;
-use crate::outbox::{Outbox, StreamPayer};
+use crate::outbox::Outbox;
 use crate::pipeline::{Arrival, LAST_EVENT, Reply, SESSION, plain_error};
 use crate::stream::{EventStream, parse_event_id};
 
@@ -109,7 +110,7 @@ impl<H: Handler> Shared<H> {
         &self,
         session: &Arc<Session>,
         token: &SessionToken,
-        payer: StreamPayer,
+        payer: Payer,
     ) -> EventStream {
         let outbox = session.standalone(|| self.sessions.outbox(payer));
         let (reader, after) = outbox.resume_at();
@@ -125,7 +126,7 @@ impl<H: Handler> Shared<H> {
         token: &SessionToken,
         number: u64,
         after: u64,
-        payer: StreamPayer,
+        payer: Payer,
     ) -> EventStream {
         let outbox = match number {
             STANDALONE => Some(session.standalone(|| self.sessions.outbox(payer))),

@@ -5,6 +5,8 @@ use std::task::Waker;
 use proptest::prelude::*;
 
 use super::*;
+use crate::byte_budget::ByteBudget;
+use crate::caller::CallerId;
 
 const LIMIT: usize = 100;
 const BUDGET: usize = 100_000;
@@ -282,9 +284,9 @@ impl std::task::Wake for Woken {
     }
 }
 
-fn payer(budget: &Arc<ByteBudget>, name: &str) -> StreamPayer {
+fn payer(budget: &Arc<ByteBudget>, name: &str) -> Payer {
     let caller = CallerId::Principal(crate::context::Principal::new(name));
-    StreamPayer { budget: Arc::clone(budget), caller }
+    Payer { budget: Arc::clone(budget), caller }
 }
 
 fn large(bytes: usize) -> Bytes {

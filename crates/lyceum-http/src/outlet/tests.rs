@@ -10,7 +10,7 @@ use crate::outbox::Read;
 fn outlet() -> PostOutlet {
     let verdict = Verdict { decision: Decision::ServersChoice, rule: "test", can_stream: true };
     let budget = Arc::new(ByteBudget::new(1 << 20));
-    let payer = StreamPayer { budget, caller: CallerId::Anonymous };
+    let payer = Payer { budget, caller: CallerId::Anonymous };
     PostOutlet::new(verdict, 1000, payer, None, metrics::Counter::noop())
 }
 

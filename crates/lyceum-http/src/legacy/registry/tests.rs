@@ -7,8 +7,8 @@ use crate::byte_budget::ByteBudget;
 use crate::caller::CallerId;
 use crate::legacy::RunningCall;
 
-fn payer() -> StreamPayer {
-    StreamPayer { budget: Arc::new(ByteBudget::new(1 << 20)), caller: CallerId::Anonymous }
+fn payer() -> Payer {
+    Payer { budget: Arc::new(ByteBudget::new(1 << 20)), caller: CallerId::Anonymous }
 }
 
 fn token() -> SessionToken {
