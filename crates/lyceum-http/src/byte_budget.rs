@@ -36,6 +36,10 @@ pub struct ByteBudgets {
     pub answers: Arc<ByteBudget>,
     /// What calls work with before there is an answer, such as whole documents.
     pub work: Arc<ByteBudget>,
+    /// Answers of other servers from their first byte until they are passed on.
+    pub relay: Arc<ByteBudget>,
+    /// What streams hold that their clients have not read yet.
+    pub streams: Arc<ByteBudget>,
     /// What streams keep for clients that come back.
     pub(crate) replay: Arc<ReplayBudget>,
     /// Places for answers that are there before there was room for them.
@@ -53,6 +57,8 @@ impl ByteBudgets {
             bodies: Arc::new(ByteBudget::new(limits.bodies_bytes)),
             answers: Arc::new(ByteBudget::new(limits.answers_bytes)),
             work: Arc::new(ByteBudget::new(limits.work_bytes)),
+            relay: Arc::new(ByteBudget::new(limits.relay_bytes)),
+            streams: Arc::new(ByteBudget::new(limits.streams_bytes)),
             replay: Arc::new(ReplayBudget::new(limits.replay_bytes)),
             unclaimed: Semaphore::new(MAX_UNCLAIMED),
         }
@@ -82,10 +88,29 @@ pub struct ByteBudget {
     freed: Notify,
 }
 
+/// Whom bytes are charged to, and in which budget.
+#[derive(Debug, Clone)]
+pub(crate) struct Payer {
+    pub(crate) budget: Arc<ByteBudget>,
+    pub(crate) caller: CallerId,
+}
+
 #[derive(Debug, Default)]
 struct Holdings {
     total: usize,
     by_caller: HashMap<CallerId, usize>,
+}
+
+impl Holdings {
+    /// Takes bytes off a caller's account; a caller without any is forgotten.
+    fn take_from(&mut self, caller: &CallerId, bytes: usize) {
+        if let Some(own) = self.by_caller.get_mut(caller) {
+            *own -= bytes;
+            if *own == 0 {
+                self.by_caller.remove(caller);
+            }
+        }
+    }
 }
 
 /// Why bytes were not handed out.
@@ -159,6 +184,13 @@ impl ByteBudget {
         Reservation { budget: Arc::clone(self), caller, bytes }
     }
 
+    /// Waits until it is worth asking for bytes again.
+    pub(crate) async fn look_again(&self) {
+        // What was given back wakes one who waits, for whom it may not be enough; the others look
+        // again by themselves.
+        let _ = timeout(LOOK_AGAIN, self.freed.notified()).await;
+    }
+
     /// Bytes that are taken.
     pub fn held(&self) -> usize {
         self.lock().total
@@ -185,12 +217,7 @@ impl ByteBudget {
         }
         let mut holdings = self.lock();
         holdings.total -= bytes;
-        if let Some(own) = holdings.by_caller.get_mut(caller) {
-            *own -= bytes;
-            if *own == 0 {
-                holdings.by_caller.remove(caller);
-            }
-        }
+        holdings.take_from(caller, bytes);
         drop(holdings);
         self.freed.notify_one();
     }
@@ -220,6 +247,9 @@ impl Reservation {
     pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
+            if bytes > self.budget.limit / 2 {
+                return Err(Exhausted::Never);
+            }
             self.budget.take(&self.caller, more)?;
             self.bytes += more;
         }
@@ -240,12 +270,31 @@ impl Reservation {
                 Err(exhausted) if Instant::now() >= deadline => return Err(exhausted),
                 Err(_) => {}
             }
-            // What was given back wakes one who waits, for whom it may not be enough; the others look
-            // again by themselves.
-            let _ = timeout(LOOK_AGAIN, budget.freed.notified()).await;
+            budget.look_again().await;
         }
         // There may be more.
         budget.freed.notify_one();
+        Ok(())
+    }
+
+    /// Charges another caller instead.
+    ///
+    /// # Errors
+    /// When that caller would hold more than is left free; then nothing changes.
+    #[cfg(feature = "client")]
+    pub(crate) fn transfer(&mut self, caller: &CallerId) -> Result<(), Exhausted> {
+        if *caller == self.caller {
+            return Ok(());
+        }
+        let mut holdings = self.budget.lock();
+        let own = holdings.by_caller.get(caller).copied().unwrap_or(0);
+        if own + self.bytes > self.budget.limit.saturating_sub(holdings.total) {
+            return Err(if own > 0 { Exhausted::Caller } else { Exhausted::Process });
+        }
+        *holdings.by_caller.entry(caller.clone()).or_default() += self.bytes;
+        holdings.take_from(&self.caller, self.bytes);
+        drop(holdings);
+        self.caller = caller.clone();
         Ok(())
     }
 
@@ -350,12 +399,31 @@ mod tests {
     }
 
     #[test]
+    fn a_reservation_passes_to_a_caller_that_leaves_as_much_free() {
+        let budget = Arc::new(ByteBudget::new(1000));
+        let (ana, bob) = (caller("ana"), caller("bob"));
+        let own = budget.reserve(&bob, 300).unwrap();
+        let mut reservation = budget.reserve(&ana, 200).unwrap();
+        reservation.transfer(&bob).unwrap();
+        assert_eq!(budget.held(), 500);
+        assert_eq!(budget.reserve(&bob, 1).unwrap_err(), Exhausted::Caller);
+        let mut further = budget.reserve(&ana, 100).unwrap();
+        assert_eq!(further.transfer(&bob).unwrap_err(), Exhausted::Caller);
+        drop((own, reservation, further));
+        assert_eq!(budget.held(), 0);
+        assert!(budget.lock().by_caller.is_empty());
+    }
+
+    #[test]
     fn reservations_grow_and_shrink() {
         let budget = Arc::new(ByteBudget::new(1000));
         let mut reservation = budget.reserve(&caller("ana"), 100).unwrap();
         reservation.grow(300).unwrap();
         assert_eq!(budget.held(), 300);
-        assert_eq!(reservation.grow(600).unwrap_err(), Exhausted::Caller);
+        assert_eq!(reservation.grow(501).unwrap_err(), Exhausted::Never);
+        let other = budget.reserve(&caller("ana"), 100).unwrap();
+        assert_eq!(reservation.grow(500).unwrap_err(), Exhausted::Caller);
+        drop(other);
         assert_eq!(budget.held(), 300);
         reservation.shrink(50);
         assert_eq!(budget.held(), 50);

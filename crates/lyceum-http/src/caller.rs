@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::context::Principal;
 
@@ -23,6 +24,8 @@ pub enum CallerId {
     Principal(Principal),
     /// Callers without credentials, by their address.
     Address(IpAddr),
+    /// A server behind this one, for what it sends before it is known for whom.
+    Upstream(Arc<str>),
     /// Callers of which nothing is known, such as the one at the other end of stdio.
     Anonymous,
 }
@@ -43,6 +46,7 @@ impl fmt::Display for CallerId {
         match self {
             Self::Principal(principal) => f.write_str(principal.as_str()),
             Self::Address(peer) => peer.fmt(f),
+            Self::Upstream(name) => write!(f, "upstream {name}"),
             Self::Anonymous => f.write_str("anonymous"),
         }
     }

@@ -43,6 +43,7 @@ mod exchange;
 mod handler;
 mod http1;
 mod input;
+mod intake;
 mod legacy;
 mod life;
 mod limits;

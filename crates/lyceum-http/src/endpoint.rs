@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +18,9 @@ use tower_service::Service;
 
 use crate::answer::AnswerBody;
 use crate::authenticate::Authenticate;
-use crate::byte_budget::ByteBudgets;
+use crate::byte_budget::{ByteBudgets, Payer};
+use crate::caller::CallerId;
+use crate::context::Principal;
 use crate::counters::Counters;
 use crate::dialect::{Dialect, Policy};
 use crate::guard::{HostPolicy, OriginPolicy};
@@ -102,6 +105,14 @@ impl<H: Handler> Endpoint<H> {
     /// Ends every session's standalone stream, so that a draining server is left with calls only.
     pub fn close_streams(&self) {
         self.shared.sessions.drain();
+    }
+}
+
+impl<H> Shared<H> {
+    /// Whom the streams of a caller are charged to.
+    pub(crate) fn stream_payer(&self, principal: Option<Principal>, peer: Option<IpAddr>) -> Payer {
+        let caller = CallerId::new(principal, peer);
+        Payer { budget: Arc::clone(&self.budgets.streams), caller }
     }
 }
 

@@ -22,6 +22,8 @@ pub mod cors;
 mod counters;
 pub mod dialect;
 mod endpoint;
+#[cfg(feature = "client")]
+mod ends;
 pub mod explain;
 mod fields;
 #[cfg(feature = "server")]
@@ -62,7 +64,7 @@ pub use guard::{HostPolicy, OriginPolicy};
 pub use handler::{About, Handler, Outcome};
 pub use legacy::{HttpSse, MAX_QUESTIONS, MAX_SUBSCRIPTION_BYTES, MAX_SUBSCRIPTIONS, Session};
 pub use limits::Limits;
-pub use outbox::{Outbox, Reader};
+pub use outbox::{Outbox, Reader, UNCOUNTED_STREAM_BYTES};
 pub use request_id::{REQUEST_ID, request_id};
 pub use seal::{KEY_BYTES, MAX_TOKEN_BYTES, Purpose, Sealer, random};
 pub use secret_file::open_secret_file;

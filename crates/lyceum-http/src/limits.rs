@@ -4,8 +4,10 @@ use tokio::time::Duration;
 
 /// What one endpoint will hold and how long it will wait.
 ///
-/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + streams × stream_bytes + replay_bytes`, and
-/// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight.
+/// Memory is bounded by `bodies_bytes + answers_bytes + work_bytes + relay_bytes +
+/// streams_bytes + replay_bytes`,
+/// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) twice for each request in flight, and
+/// [`UNCOUNTED_STREAM_BYTES`](crate::UNCOUNTED_STREAM_BYTES) for each stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request body (413 beyond).
@@ -21,12 +23,18 @@ pub struct Limits {
     /// Bytes that all calls together may work with before they answer (503 beyond, or 429 for a
     /// caller that has more than it leaves free).
     pub work_bytes: usize,
+    /// Bytes of answers of other servers that may be arriving for all callers together (an error
+    /// beyond).
+    pub relay_bytes: usize,
     /// The longest pause between two pieces of a request body (408 beyond).
     pub body_idle: Duration,
     /// The longest time a whole request body may take (408 beyond).
     pub body_total: Duration,
     /// Unread bytes a stream may hold before its sender waits.
     pub stream_bytes: usize,
+    /// Unread bytes all streams together may hold. A stream that waits for some longer than
+    /// [`PATIENCE`](crate::PATIENCE) ends.
+    pub streams_bytes: usize,
     /// Bytes all streams together may keep for clients that come back.
     pub replay_bytes: usize,
     /// Legacy sessions with live state (503 beyond).
@@ -63,9 +71,11 @@ impl Default for Limits {
             answer_bytes: 32 << 20,
             answers_bytes: 256 << 20,
             work_bytes: 256 << 20,
+            relay_bytes: 192 << 20,
             body_idle: Duration::from_secs(15),
             body_total: Duration::from_secs(60),
             stream_bytes: 256 << 10,
+            streams_bytes: 64 << 20,
             replay_bytes: 64 << 20,
             sessions: 16_384,
             sessions_per_principal: 64,

@@ -47,7 +47,9 @@ impl<H: Handler> Shared<H> {
         let verdict = self.negotiate(&mut arrival, request.method.as_bytes())?;
         self.check_param_headers(&request, &arrival).map_err(|no| refused(&no))?;
         let dropped = self.counters.dropped.clone();
-        let outlet = Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, None, dropped));
+        let payer = self.stream_payer(arrival.principal.clone(), arrival.peer);
+        let stream_bytes = self.limits.stream_bytes;
+        let outlet = Arc::new(PostOutlet::new(verdict, stream_bytes, payer, None, dropped));
         let (id, posted) =
             (request.id.clone(), PostedIn::Modern { principal: arrival.principal.clone() });
         let (principal, peer) = (arrival.principal, arrival.peer);

@@ -13,6 +13,15 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::byte_budget::{Exhausted, PATIENCE, Payer, Reservation, UNCOUNTED_BYTES};
+
+/// Undelivered bytes of one stream that are not counted, so that streams that are read never meet at
+/// the budget's lock.
+pub const UNCOUNTED_STREAM_BYTES: usize = 16 << 10;
+
+/// How finely undelivered bytes beyond that are charged.
+const STEP: usize = 16 << 10;
+
 /// Bytes of messages that all streams of a server may keep for replay together.
 #[derive(Debug)]
 pub(crate) struct ReplayBudget {
@@ -37,17 +46,28 @@ pub struct Outbox {
     room: Notify,
     limit: usize,
     replay: Option<Arc<ReplayBudget>>,
+    payer: Option<Payer>,
+}
+
+#[derive(Debug)]
+struct Queued {
+    message: Bytes,
+    /// Whether its bytes are in [`State::counted`].
+    is_counted: bool,
 }
 
 #[derive(Debug)]
 struct State {
     /// Messages `first..first + messages.len()`.
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Queued>,
     first: u64,
     /// Bytes in `messages`.
     bytes: usize,
     /// Bytes of the messages no reader has taken yet.
     unread: usize,
+    /// Those of them that are charged here, once they are more than [`UNCOUNTED_STREAM_BYTES`].
+    counted: usize,
+    reservation: Option<Reservation>,
     /// The sequence number the current reader takes next.
     next: u64,
     reader: u64,
@@ -93,6 +113,8 @@ impl Outbox {
             first: 1,
             bytes: 0,
             unread: 0,
+            counted: 0,
+            reservation: None,
             next: 1,
             reader: 0,
             audience: Audience::Expected,
@@ -100,10 +122,18 @@ impl Outbox {
             finished: false,
             touched: Instant::now(),
         };
-        Self { state: Mutex::new(state), room: Notify::new(), limit, replay }
+        Self { state: Mutex::new(state), room: Notify::new(), limit, replay, payer: None }
     }
 
-    /// Queues a message, waiting while its reader is a whole bound behind.
+    /// Charges what is not delivered to `payer`, beyond [`UNCOUNTED_STREAM_BYTES`].
+    pub(crate) fn charged_to(mut self, payer: Payer) -> Self {
+        self.payer = Some(payer);
+        self
+    }
+
+    /// Queues a message, waiting while its reader is a whole bound behind, or while there is no room
+    /// in the budget. A stream that finds none within [`PATIENCE`] ends: its client is slow, and is
+    /// not waited for at the expense of others.
     ///
     /// Once the reader is gone it never waits: a replayable queue then drops its oldest messages, any
     /// other drops this one.
@@ -113,30 +143,60 @@ impl Outbox {
 
     /// Queues a message like [`Outbox::push`], and says whether it was kept.
     pub(crate) async fn offer(&self, message: Bytes) -> bool {
+        self.wait_and_append(message, true).await
+    }
+
+    /// Queues an answer like [`Outbox::push`]. A large one is charged for as an answer.
+    pub(crate) async fn offer_answer(&self, answer: Bytes) {
+        let is_counted = answer.len() <= UNCOUNTED_BYTES;
+        self.wait_and_append(answer, is_counted).await;
+    }
+
+    async fn wait_and_append(&self, message: Bytes, is_counted: bool) -> bool {
         let mut room = std::pin::pin!(self.room.notified());
+        let mut deadline = None;
         loop {
             room.as_mut().enable();
-            {
+            let charged = {
                 let mut state = self.lock();
-                if state.audience == Audience::Gone
-                    || state.finished
-                    || state.unread == 0
-                    || state.unread + message.len() <= self.limit
-                {
-                    return self.append(&mut state, message);
+                if state.audience == Audience::Gone || state.finished {
+                    return self.append(&mut state, message, is_counted);
                 }
+                let fits = state.unread == 0 || state.unread + message.len() <= self.limit;
+                let more = if is_counted { message.len() } else { 0 };
+                match fits.then(|| self.charge(&mut state, more)) {
+                    Some(Ok(())) => return self.append(&mut state, message, is_counted),
+                    Some(Err(_)) => false,
+                    None => true,
+                }
+            };
+            match &self.payer {
+                Some(payer) if !charged => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    if Instant::now() >= deadline {
+                        self.shed();
+                        continue;
+                    }
+                    tokio::select! {
+                        () = room.as_mut() => {}
+                        () = payer.budget.look_again() => {}
+                    }
+                }
+                _ => room.as_mut().await,
             }
-            room.as_mut().await;
             room.set(self.room.notified());
         }
     }
 
-    /// Queues a message without waiting; `false` when the bound is reached.
+    /// Queues a message without waiting; `false` when the bound or the budget is exhausted.
     pub fn try_push(&self, message: Bytes) -> bool {
         let mut state = self.lock();
+        if state.audience == Audience::Gone {
+            return self.replay.is_some() && self.append(&mut state, message, true);
+        }
         let fits = state.unread == 0 || state.unread + message.len() <= self.limit;
-        let trims = self.replay.is_some() && state.audience == Audience::Gone;
-        (fits || trims) && self.append(&mut state, message)
+        fits && self.charge(&mut state, message.len()).is_ok()
+            && self.append(&mut state, message, true)
     }
 
     /// Says that nothing more will come.
@@ -152,13 +212,18 @@ impl Outbox {
     /// Queues an answer whatever the bound: answers are never dropped, and there are few.
     pub(crate) fn push_answer(&self, message: Bytes) {
         let mut state = self.lock();
-        self.append(&mut state, message);
+        let is_counted = message.len() <= UNCOUNTED_BYTES && state.audience != Audience::Gone;
+        if is_counted {
+            self.charge_anyway(&mut state, message.len());
+        }
+        self.append(&mut state, message, is_counted);
     }
 
     /// Queues the last answer and finishes.
     pub fn conclude(&self, message: Bytes) {
         let mut state = self.lock();
-        self.append(&mut state, message);
+        // The one answer a connection may have waiting, or one that is charged for already.
+        self.append(&mut state, message, false);
         state.finished = true;
     }
 
@@ -227,15 +292,53 @@ impl Outbox {
         state.reader += 1;
         state.audience = Audience::Reading;
         state.next = after + 1;
-        let unread = state.messages.iter().skip((state.next - state.first) as usize);
-        state.unread = unread.map(Bytes::len).sum();
+        let n_taken = (state.next - state.first) as usize;
+        for queued in state.messages.iter_mut().take(n_taken).filter(|queued| queued.is_counted) {
+            queued.is_counted = false;
+            state.counted -= queued.message.len();
+        }
+        state.give_back();
+        let unread = state.messages.iter().skip(n_taken);
+        state.unread = unread.map(|queued| queued.message.len()).sum();
         self.trim(state);
         wake(state);
         Reader { outbox: Arc::clone(self), id: state.reader }
     }
 
+    /// Charges for `more` undelivered bytes.
+    fn charge(&self, state: &mut State, more: usize) -> Result<(), Exhausted> {
+        let Some(payer) = &self.payer else { return Ok(()) };
+        let Some(bytes) = state.to_charge(more) else { return Ok(()) };
+        match &mut state.reservation {
+            Some(reservation) => reservation.grow(bytes),
+            None => {
+                state.reservation = Some(payer.budget.reserve(&payer.caller, bytes)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Charges for `more` undelivered bytes, whatever is free.
+    fn charge_anyway(&self, state: &mut State, more: usize) {
+        let Some(payer) = &self.payer else { return };
+        if let Some(bytes) = state.to_charge(more) {
+            let caller = payer.caller.clone();
+            state.reservation = Some(payer.budget.reserve_anyway(caller, bytes));
+        }
+    }
+
+    /// Ends the connection of a reader that is too slow for what there is room for. A stream that
+    /// can be resumed goes on without it, any other is over.
+    fn shed(&self) {
+        tracing::debug!("ended a stream whose client reads too slowly");
+        if self.replay.is_none() {
+            self.lock().finished = true;
+        }
+        self.detach();
+    }
+
     /// Adds a message, unless nobody can ever read it.
-    fn append(&self, state: &mut State, message: Bytes) -> bool {
+    fn append(&self, state: &mut State, message: Bytes, is_counted: bool) -> bool {
         if state.finished || (state.audience == Audience::Gone && self.replay.is_none()) {
             return false;
         }
@@ -248,7 +351,11 @@ impl Outbox {
         if let Some(budget) = &self.replay {
             budget.used.fetch_add(message.len(), Ordering::Relaxed);
         }
-        state.messages.push_back(message);
+        let is_counted = is_counted && self.payer.is_some() && state.audience != Audience::Gone;
+        if is_counted {
+            state.counted += message.len();
+        }
+        state.messages.push_back(Queued { message, is_counted });
         self.trim(state);
         wake(state);
         true
@@ -257,6 +364,12 @@ impl Outbox {
     /// Drops the oldest messages beyond the bound; untaken ones only when no reader will take them,
     /// and the newest only when the whole server keeps too much.
     fn trim(&self, state: &mut State) {
+        if state.audience == Audience::Gone {
+            // What nobody reads is the replay budget's.
+            state.messages.iter_mut().for_each(|queued| queued.is_counted = false);
+            state.counted = 0;
+            state.give_back();
+        }
         let Some(budget) = &self.replay else {
             // Nobody comes back to a queue without replay.
             while state.audience == Audience::Gone && self.drop_oldest(state) {}
@@ -273,9 +386,15 @@ impl Outbox {
     }
 
     fn drop_oldest(&self, state: &mut State) -> bool {
-        let Some(message) = state.messages.pop_front() else { return false };
+        let Some(Queued { message, is_counted }) = state.messages.pop_front() else {
+            return false;
+        };
         if state.first >= state.next {
             state.unread -= message.len();
+        }
+        if is_counted {
+            state.counted -= message.len();
+            state.give_back();
         }
         state.first += 1;
         state.bytes -= message.len();
@@ -288,6 +407,27 @@ impl Outbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic while the lock was held leaves at worst a shorter queue; go on serving.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The bytes that have to be reserved before `more` may wait, if not enough are.
+    fn to_charge(&self, more: usize) -> Option<usize> {
+        let beyond = (self.counted + more).saturating_sub(UNCOUNTED_STREAM_BYTES);
+        let reserved = self.reservation.as_ref().map_or(0, Reservation::bytes);
+        (beyond > reserved).then(|| beyond.next_multiple_of(STEP))
+    }
+
+    /// Gives back what is reserved for bytes that have been delivered.
+    fn give_back(&mut self) {
+        let beyond = self.counted.saturating_sub(UNCOUNTED_STREAM_BYTES);
+        match &mut self.reservation {
+            Some(_) if beyond == 0 => self.reservation = None,
+            Some(reservation) if reservation.bytes() > beyond + 2 * STEP => {
+                reservation.shrink(beyond.next_multiple_of(STEP));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -315,7 +455,8 @@ impl Reader {
             return Poll::Ready(Read::End);
         }
         let sequence = state.next.max(state.first);
-        let Some(message) = state.messages.get((sequence - state.first) as usize).cloned() else {
+        let index = (sequence - state.first) as usize;
+        let Some(message) = state.messages.get(index).map(|queued| queued.message.clone()) else {
             if state.finished {
                 return Poll::Ready(Read::End);
             }
@@ -329,7 +470,13 @@ impl Reader {
             None => {
                 outbox.drop_oldest(&mut state);
             }
-            Some(_) => outbox.trim(&mut state),
+            Some(_) => {
+                if std::mem::take(&mut state.messages[index].is_counted) {
+                    state.counted -= message.len();
+                    state.give_back();
+                }
+                outbox.trim(&mut state);
+            }
         }
         drop(state);
         outbox.room.notify_waiters();

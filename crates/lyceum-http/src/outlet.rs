@@ -13,6 +13,7 @@ use bytes::Bytes;
 use lyceum_wire::{Id, RpcError, encode};
 use tokio::time::{Duration, Instant};
 
+use crate::byte_budget::Payer;
 use crate::call::Answer;
 use crate::context::{Delivery, Outlet, OutletFuture};
 use crate::dialect::{Decision, Verdict};
@@ -24,6 +25,7 @@ use crate::timers::{Timers, later};
 pub(crate) struct PostOutlet {
     verdict: Verdict,
     stream_bytes: usize,
+    payer: Payer,
     /// Where a legacy call came from; `None` in the modern era.
     origin: Option<Origin>,
     dropped: metrics::Counter,
@@ -69,10 +71,11 @@ impl PostOutlet {
     pub(crate) fn new(
         verdict: Verdict,
         stream_bytes: usize,
+        payer: Payer,
         origin: Option<Origin>,
         dropped: metrics::Counter,
     ) -> Self {
-        Self { verdict, stream_bytes, origin, dropped, state: Mutex::default() }
+        Self { verdict, stream_bytes, payer, origin, dropped, state: Mutex::default() }
     }
 
     /// Where a legacy call came from.
@@ -108,9 +111,13 @@ impl PostOutlet {
         if state.stream.is_some() || state.settled {
             return state.stream.clone();
         }
-        let stream = match self.origin.as_ref().and_then(Origin::replayable) {
+        let replayable = self.origin.as_ref().and_then(|origin| origin.replayable(&self.payer));
+        let stream = match replayable {
             Some((number, outbox)) => Stream { outbox, number: Some(number) },
-            None => Stream { outbox: Arc::new(Outbox::new(self.stream_bytes)), number: None },
+            None => {
+                let outbox = Outbox::new(self.stream_bytes).charged_to(self.payer.clone());
+                Stream { outbox: Arc::new(outbox), number: None }
+            }
         };
         // The call may have ended while its response decided to stream.
         match state.answer.take() {

@@ -8,9 +8,37 @@ use std::ops::Range;
 use lyceum_wire::Id;
 use memchr::memchr2;
 
+use crate::ends::Ends;
+
 /// The id of the response that `line` seems to be; None if it is something else.
 pub(crate) fn answered(line: &[u8]) -> Option<Id> {
-    let (mut at, mut depth, mut id) = (0, 0_usize, None);
+    let mut found = Found::default();
+    search(line, &mut found)?;
+    found.id.filter(|_| !found.is_request)
+}
+
+/// The same, of a line of which only the beginning and the end are known. Most servers write the id
+/// before the result or at the very end.
+pub(crate) fn answered_by(ends: &Ends) -> Option<Id> {
+    let mut found = Found::default();
+    // It ends in the middle of something.
+    let _ = search(&ends.head, &mut found);
+    match found.is_request {
+        true => None,
+        false => found.id.or_else(|| last_member(&ends.tail)),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    id: Option<Id>,
+    /// A question of the server's has an id of its own.
+    is_request: bool,
+}
+
+/// Looks for the members of the outermost object; None if `line` is not whole.
+fn search(line: &[u8], found: &mut Found) -> Option<()> {
+    let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = line.get(at) {
         at += 1;
         match byte {
@@ -20,16 +48,30 @@ pub(crate) fn answered(line: &[u8]) -> Option<Id> {
                 let text = string(line, at)?;
                 at = text.end + 1;
                 match &line[text] {
-                    // A question of the server's has an id of its own.
-                    b"method" if depth == 1 && is_name(line, at) => return None,
-                    b"id" if depth == 1 && is_name(line, at) => id = number(line, at),
+                    b"method" if depth == 1 && is_name(line, at) => {
+                        found.is_request = true;
+                        return Some(());
+                    }
+                    b"id" if depth == 1 && is_name(line, at) => found.id = number(line, at),
                     _ => {}
                 }
             }
             _ => {}
         }
     }
-    id
+    Some(())
+}
+
+/// The id that is the last member of an object that ends here.
+fn last_member(tail: &[u8]) -> Option<Id> {
+    let members = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
+    let n_digits = members.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (name, digits) = members.split_at(members.len() - n_digits);
+    let before = name.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+    let before = before.strip_suffix(b"\"id\"")?.trim_ascii_end();
+    let is_member = before.ends_with(b",") || before.ends_with(b"{");
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_member)?;
+    digits.parse().ok().map(Id::number)
 }
 
 /// The string that begins here, without its quotes.
@@ -97,6 +139,23 @@ mod tests {
             r#"{"x\"#,
         ] {
             check(line, None);
+        }
+    }
+
+    #[test]
+    fn responses_are_known_by_their_ends() {
+        let result = format!(r#""result":{{"id":8,"text":"{}"}}"#, "x".repeat(100_000));
+        for (line, expected) in [
+            (format!(r#"{{"jsonrpc":"2.0","id":7,{result}}}"#), Some(7)),
+            (format!(r#"{{{result},"jsonrpc":"2.0","id":7}}"#), Some(7)),
+            (format!(r#"{{{result}, "id" : 7 }} "#), Some(7)),
+            (format!(r#"{{"id":7,"method":"m","params":{{{result}}}}}"#), None),
+            (format!(r#"{{"jsonrpc":"2.0",{result}}}"#), None),
+            (format!(r#"{{{result},"text":"\"id\":7}}"#), None),
+        ] {
+            let mut ends = Ends::default();
+            ends.note(line.as_bytes());
+            assert_eq!(answered_by(&ends), expected.map(Id::number), "{line:.80}");
         }
     }
 }

@@ -23,6 +23,8 @@ use super::line::Connection;
 use super::peer::Peer;
 use super::plain;
 use super::remote::Remote;
+use crate::byte_budget::{ByteBudget, Payer};
+use crate::caller::CallerId;
 use crate::timers::Timers;
 
 /// A client for one server. [`connect`](Client::connect) finds out how the server wants to be
@@ -47,6 +49,7 @@ impl Client {
             headers: Vec::new(),
             limits: Limits::default(),
             standing_stream: true,
+            payer: None,
             over: None,
         }
     }
@@ -71,6 +74,7 @@ pub struct ClientBuilder {
     headers: Vec<(String, String)>,
     limits: Limits,
     standing_stream: bool,
+    payer: Option<Payer>,
     over: Option<Over>,
 }
 
@@ -148,6 +152,16 @@ impl ClientBuilder {
         self
     }
 
+    /// Charges what the server sends to `budget` while it arrives, messages of
+    /// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) or less not counted: to the caller that a call
+    /// [names](super::CallOptions::charge_to), or to `caller` as long as it is not known for whom a
+    /// message is. Without a budget only [`Limits`] hold.
+    #[must_use]
+    pub fn budget(mut self, budget: Arc<ByteBudget>, caller: CallerId) -> ClientBuilder {
+        self.payer = Some(Payer { budget, caller });
+        self
+    }
+
     /// Sends requests over another HTTP stack: one with TLS, with a proxy, or a server in this very
     /// process. It must not follow redirects or ask for compression.
     #[must_use]
@@ -168,6 +182,7 @@ impl ClientBuilder {
         let (over, transport) = (self.over.take(), self.transport);
         let url = url(&self.url, over.is_some())?;
         let mut headers = headers(&self.headers)?;
+        let payer = self.payer.clone();
         let exchange = match over {
             Some(over) => over(&self.limits),
             None => {
@@ -175,6 +190,7 @@ impl ClientBuilder {
                 Exchange::plain(&url, &self.limits)
             }
         };
+        let exchange = exchange.charged_to(payer);
         let remote = Remote {
             headers,
             exchange,
@@ -218,6 +234,7 @@ impl ClientBuilder {
             versions: self.versions,
             handler: self.handler,
             n_ids: AtomicU64::new(0),
+            payer: self.payer,
             timers: Timers::default(),
         })
     }

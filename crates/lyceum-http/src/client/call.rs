@@ -15,6 +15,7 @@ use super::options::CallOptions;
 use super::params::CallParams;
 use super::progress::Progress;
 use super::silence::Silence;
+use crate::byte_budget::Payer;
 
 /// What is to be called, and how.
 #[derive(Debug)]
@@ -50,6 +51,13 @@ impl<'a> Call<'a> {
         call: Pin<&mut impl Future<Output = Result<T, ClientError>>>,
     ) -> impl Future<Output = Result<T, ClientError>> {
         self.silence.watch(&self.core.timers, call)
+    }
+
+    /// Who is charged for what comes back.
+    pub(crate) fn payer(&self) -> Option<Payer> {
+        let Payer { budget, caller } = self.core.payer.as_ref()?;
+        let caller = self.options.charged.as_ref().unwrap_or(caller).clone();
+        Some(Payer { budget: Arc::clone(budget), caller })
     }
 
     /// The legacy request.

@@ -7,6 +7,7 @@ use lyceum_wire::{Id, RevisionSet};
 
 use super::handler::Handler;
 use super::limits::Limits;
+use crate::byte_budget::Payer;
 use crate::timers::Timers;
 
 /// One client's settings.
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) versions: RevisionSet,
     pub(crate) handler: Handler,
     pub(crate) n_ids: AtomicU64,
+    /// Who pays for what the server sends, unless a call says otherwise.
+    pub(crate) payer: Option<Payer>,
     pub(crate) timers: Timers,
 }
 

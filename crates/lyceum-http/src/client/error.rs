@@ -6,6 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use lyceum_wire::{Revision, RpcError};
 
+use crate::byte_budget::Exhausted;
+
 /// What an HTTP stack may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -49,6 +51,9 @@ pub enum ClientError {
         /// How large it may be.
         limit: usize,
     },
+    /// There is no room for the answer in the client's [budget](super::ClientBuilder::budget).
+    #[error("there is no room for the answer: {0}")]
+    NoRoom(Exhausted),
     /// The server sent something that makes no sense.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -166,5 +171,11 @@ impl fmt::Display for RefusedStatus {
             write!(f, ": {}", self.excerpt)?;
         }
         Ok(())
+    }
+}
+
+impl From<Exhausted> for ClientError {
+    fn from(exhausted: Exhausted) -> ClientError {
+        ClientError::NoRoom(exhausted)
     }
 }

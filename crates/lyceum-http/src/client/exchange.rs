@@ -24,6 +24,7 @@ use super::http1::Outgoing;
 use super::limits::Limits;
 use super::plain::Plain;
 use super::reply::{Content, Refused, Reply, Wanted, receive};
+use crate::byte_budget::Payer;
 
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
@@ -57,7 +58,7 @@ impl Body for RequestBody {
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<Reply, ClientError>> + Send>>;
-type Sending = dyn Fn(Request<RequestBody>, Wanted) -> Sent + Send + Sync;
+type Sending = dyn Fn(Request<RequestBody>, Wanted, Option<Payer>) -> Sent + Send + Sync;
 
 /// Sends requests by whatever HTTP stack it was given.
 #[derive(Clone)]
@@ -65,6 +66,8 @@ pub(crate) struct Exchange {
     stack: Stack,
     wanted: Wanted,
     greeting: Wanted,
+    /// Who pays for answers to requests that are no call's.
+    payer: Option<Payer>,
 }
 
 #[derive(Clone)]
@@ -90,7 +93,7 @@ impl Exchange {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let send = move |request: Request<RequestBody>, wanted: Wanted| -> Sent {
+        let send = move |request: Request<RequestBody>, wanted: Wanted, payer| -> Sent {
             let mut service = service.clone();
             // The answer is read in here too, so that most bodies need no box of their own.
             Box::pin(async move {
@@ -98,7 +101,7 @@ impl Exchange {
                 poll_fn(|cx| service.poll_ready(cx)).await.map_err(failed)?;
                 let response = service.call(request).await.map_err(failed)?;
                 let (head, body) = response.into_parts();
-                receive(head.status, head.headers.into(), body, wanted).await
+                receive(head.status, head.headers.into(), body, wanted, payer).await
             })
         };
         Exchange::new(Stack::Other(Arc::new(send)), limits)
@@ -111,17 +114,24 @@ impl Exchange {
 
     fn new(stack: Stack, limits: &Limits) -> Exchange {
         let (wanted, greeting) = (Wanted::content(limits), Wanted::greeting(limits));
-        Exchange { stack, wanted, greeting }
+        Exchange { stack, wanted, greeting, payer: None }
     }
 
-    /// Posts a request with headers that are [`for_posts`].
+    /// Has `payer` charged for answers to requests that are no call's.
+    pub(crate) fn charged_to(mut self, payer: Option<Payer>) -> Exchange {
+        self.payer = payer;
+        self
+    }
+
+    /// Posts a request with headers that are [`for_posts`]; `payer` is charged for its answer.
     pub(crate) fn post(
         &self,
         url: &Uri,
         headers: HeaderMap,
         body: Bytes,
+        payer: Option<Payer>,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.send(posting(url, headers, body), self.wanted)
+        self.send(posting(url, headers, body), self.wanted, payer)
     }
 
     /// Posts a request to whose answer nobody may give much room.
@@ -131,7 +141,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.send(posting(url, headers, body), self.greeting)
+        self.send(posting(url, headers, body), self.greeting, self.payer.clone())
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
@@ -142,7 +152,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Option<Refused>, ClientError> {
-        match self.send(posting(url, headers, body), Wanted::Nothing).await?.content {
+        match self.send(posting(url, headers, body), Wanted::Nothing, None).await?.content {
             Content::Refused(refused) => Ok(Some(refused)),
             _ => Ok(None),
         }
@@ -155,30 +165,42 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, JSON);
-        self.send(empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted, self.payer.clone()).await
     }
 
+    /// Opens an event stream of no call's own.
     pub(crate) async fn get_events(
         &self,
         url: &Uri,
+        headers: HeaderMap,
+    ) -> Result<Reply, ClientError> {
+        self.get_events_for(url, headers, self.payer.clone()).await
+    }
+
+    /// Opens an event stream; `payer` is charged for its events.
+    pub(crate) async fn get_events_for(
+        &self,
+        url: &Uri,
         mut headers: HeaderMap,
+        payer: Option<Payer>,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, EVENTS);
-        self.send(empty(Method::GET, url, headers), self.wanted).await
+        self.send(empty(Method::GET, url, headers), self.wanted, payer).await
     }
 
     pub(crate) async fn delete(&self, url: &Uri, headers: HeaderMap) -> Result<(), ClientError> {
-        self.send(empty(Method::DELETE, url, headers), Wanted::Nothing).await.map(drop)
+        self.send(empty(Method::DELETE, url, headers), Wanted::Nothing, None).await.map(drop)
     }
 
     fn send(
         &self,
         outgoing: Outgoing<'_>,
         wanted: Wanted,
+        payer: Option<Payer>,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         match &self.stack {
-            Stack::Plain(plain) => OnItsWay::Plain { sent: plain.send(outgoing, wanted) },
-            Stack::Other(send) => OnItsWay::Other { sent: send(request(outgoing), wanted) },
+            Stack::Plain(plain) => OnItsWay::Plain { sent: plain.send(outgoing, wanted, payer) },
+            Stack::Other(send) => OnItsWay::Other { sent: send(request(outgoing), wanted, payer) },
         }
     }
 }

@@ -107,7 +107,7 @@ impl Line {
         let mut sent = self.send(call, id, body, Keeping::Calls).await?;
         let answer = sent.place.wait(call, id).await;
         sent.done();
-        answer.ok_or_else(|| sent.lost())
+        answer.unwrap_or_else(|| Err(sent.lost()))
     }
 
     /// Sends a request.
@@ -189,10 +189,10 @@ async fn read(line: Arc<Line>, input: impl AsyncRead + Unpin) {
 }
 
 async fn take_in(line: &Arc<Line>, input: impl AsyncRead + Unpin) -> Result<(), ClientError> {
-    let mut lines = Lines::new(input, || line.max_bytes());
+    let mut lines = Lines::new(input, || line.max_bytes(), line.core.payer.clone());
     let mut traffic = Traffic::new(Post::Line(Arc::clone(line)), &Arc::<Answering>::default());
-    while let Some(text) = lines.next().await? {
-        line.pending.take(&text, &mut traffic).await?;
+    while let Some(incoming) = lines.next().await? {
+        line.pending.take(incoming, &mut traffic).await?;
     }
     Ok(())
 }

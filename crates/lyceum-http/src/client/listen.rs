@@ -85,7 +85,7 @@ async fn next_on_stream(
     messages: &mut Messages,
     id: &Id,
 ) -> Option<Result<ServerNotification, ClientError>> {
-    match messages.next().await {
+    match messages.next_message().await {
         Ok(Some(Message::Notification(notification))) => Some(Ok(notification.into())),
         Ok(Some(Message::Response(response))) if response.id == *id => {
             result_of(&response).err().map(Err)
@@ -102,6 +102,10 @@ async fn next_on_line(sent: &mut Sent) -> Option<Result<ServerNotification, Clie
         Letter::Answer(response) => {
             sent.done();
             result_of(&response).err().map(Err)
+        }
+        Letter::Refused(exhausted) => {
+            sent.done();
+            Some(Err(exhausted.into()))
         }
         Letter::Lost => {
             sent.done();

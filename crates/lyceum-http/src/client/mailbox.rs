@@ -14,10 +14,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::handler::ServerNotification;
+use crate::byte_budget::{Exhausted, UNCOUNTED_BYTES};
 
 /// Notifications that may wait for one call, in number and in bytes.
 const MAX_NOTES: usize = 256;
-const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = UNCOUNTED_BYTES;
 /// How long, all in all, the stream waits for one call.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) enum Letter {
     Note(ServerNotification),
     Answer(Response),
+    /// There was no room for the answer.
+    Refused(Exhausted),
     /// The stream has ended: no answer will come.
     Lost,
     /// The server said more than a subscription takes in.
@@ -64,6 +67,7 @@ struct Letters {
 #[derive(Debug)]
 enum Last {
     Answer(Response),
+    Refused(Exhausted),
     Lost,
     Overflow,
 }
@@ -115,6 +119,12 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
+    /// There is no room for the answer.
+    pub(crate) fn refuse(&self, exhausted: Exhausted) {
+        self.lock().last.get_or_insert(Last::Refused(exhausted));
+        self.arrived.notify_one();
+    }
+
     /// No answer will come.
     pub(crate) fn lose(&self) {
         self.lock().last.get_or_insert(Last::Lost);
@@ -151,6 +161,7 @@ impl Mailbox {
         }
         letters.last.take().map(|last| match last {
             Last::Answer(response) => Letter::Answer(response),
+            Last::Refused(exhausted) => Letter::Refused(exhausted),
             Last::Lost => Letter::Lost,
             Last::Overflow => Letter::Overflow,
         })

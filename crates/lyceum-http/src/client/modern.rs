@@ -256,7 +256,7 @@ impl Modern {
         match call.method {
             // Boxed, because it is rare and would make every call larger.
             DISCOVER => Box::pin(remote.exchange.greet(&remote.url, headers, body)).await,
-            _ => remote.exchange.post(&remote.url, headers, body).await,
+            _ => remote.exchange.post(&remote.url, headers, body, call.payer()).await,
         }
     }
 
@@ -297,7 +297,7 @@ impl Modern {
 /// Reads a call's stream to its answer.
 async fn follow(call: &Call<'_>, id: &Id, mut messages: Messages) -> Result<Bytes, ClientError> {
     let progress = Progress::of(call, id);
-    while let Some(message) = messages.next().await? {
+    while let Some(message) = messages.next_message().await? {
         call.silence.heard();
         match message {
             Message::Response(response) if response.id == *id => {

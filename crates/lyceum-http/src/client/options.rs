@@ -9,6 +9,7 @@ use bytes::Bytes;
 use lyceum_wire::LogLevel;
 
 use super::handler::{ClientHandler, Handler};
+use crate::caller::CallerId;
 
 /// Settings of one call. The default suits most calls.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,7 @@ pub struct CallOptions {
     pub(crate) capabilities: Option<Bytes>,
     pub(crate) hand_back_input: bool,
     pub(crate) repeats: Option<Arc<AtomicU32>>,
+    pub(crate) charged: Option<CallerId>,
 }
 
 /// Whether a call asks for progress, and who hears of it.
@@ -92,6 +94,14 @@ impl CallOptions {
     #[must_use]
     pub fn caller(mut self, key: u128) -> CallOptions {
         self.caller = Some(key);
+        self
+    }
+
+    /// Who is charged for the answer while it arrives, in the client's
+    /// [budget](super::ClientBuilder::budget).
+    #[must_use]
+    pub fn charge_to(mut self, caller: CallerId) -> CallOptions {
+        self.charged = Some(caller);
         self
     }
 

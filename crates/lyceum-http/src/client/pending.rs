@@ -13,16 +13,20 @@ use lyceum_wire::{
 };
 use rustc_hash::FxHashMap;
 
-use super::answered::answered;
+use super::answered::{answered, answered_by};
 use super::call::Call;
 use super::core::number;
 use super::error::ClientError;
 use super::handler::{Handler, ServerNotification};
+use super::intake::{Incoming, attach};
 use super::mailbox::{Keeping, Letter, Mailbox};
 use super::progress::{Progress, Token, token_in};
 use super::response::raw_error_in;
 use super::silence::Silence;
 use super::traffic::{Audience, Traffic};
+use crate::byte_budget::{Exhausted, Reservation};
+use crate::caller::CallerId;
+use crate::ends::Ends;
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -53,6 +57,8 @@ struct Entry {
     /// The task whose result it waits for.
     task: Option<String>,
     keeping: Keeping,
+    /// Who is charged for its answer.
+    charged: Option<CallerId>,
 }
 
 /// A call's place; given up when dropped.
@@ -94,6 +100,7 @@ impl Pending {
                 _ => None,
             },
             keeping,
+            charged: call.options.charged.clone(),
         };
         calls.insert(key, entry);
         Ok(Some(Place { pending: Arc::clone(self), key, mailbox }))
@@ -106,15 +113,22 @@ impl Pending {
     /// When nothing but noise comes.
     pub(crate) async fn take(
         &self,
-        data: &Bytes,
+        incoming: Incoming,
         traffic: &mut Traffic,
     ) -> Result<(), ClientError> {
-        let is_message = match Message::parse(data) {
+        let (data, reservation) = match incoming {
+            Incoming::Message(data, reservation) => (data, reservation),
+            Incoming::Skipped(ends, exhausted) => {
+                self.skip(&ends, exhausted);
+                return Ok(());
+            }
+        };
+        let is_message = match Message::parse(&data) {
             Ok(message) => {
-                self.deal_with(message, traffic).await;
+                self.deal_with(message, reservation, traffic).await;
                 true
             }
-            Err(error) => self.settle(data, &error),
+            Err(error) => self.settle(&data, &error),
         };
         if is_message {
             self.n_noise.store(0, Ordering::Relaxed);
@@ -148,26 +162,45 @@ impl Pending {
         true
     }
 
-    async fn deal_with(&self, message: Message, traffic: &mut Traffic) {
+    /// Ends the call that is answered by a message there was no room for.
+    fn skip(&self, ends: &Ends, exhausted: Exhausted) {
+        let key = answered_by(ends).and_then(|id| number(id.as_bytes()));
+        tracing::warn!(call = key, "dropped a large message of the server: {exhausted}");
+        if let Some(entry) = key.and_then(|key| self.lock().as_mut()?.remove(&key)) {
+            entry.silence.heard();
+            entry.mailbox.refuse(exhausted);
+        }
+    }
+
+    async fn deal_with(
+        &self,
+        message: Message,
+        reservation: Option<Arc<Reservation>>,
+        traffic: &mut Traffic,
+    ) {
         traffic.make_room().await;
         match message {
-            Message::Response(response) => self.answer(response),
+            Message::Response(response) => self.answer_charged(response, reservation),
             Message::Request(request) => {
                 let audience = match task_in(&request.params) {
                     Some(task) => self.followers(&task),
                     None => self.audience(),
                 };
-                traffic.answer(request, audience);
+                traffic.answer(request, reservation, audience);
             }
             Message::Notification(notification) => {
                 match self.addressee(&notification) {
-                    Some(mailbox) => mailbox.put(ServerNotification::from(notification)).await,
+                    Some(mailbox) => {
+                        let mut note = ServerNotification::from(notification);
+                        note.params = note.params.map(|params| attach(reservation, params));
+                        mailbox.put(note).await;
+                    }
                     None => traffic.hear(notification).await,
                 };
             }
             Message::Batch(batch) => {
                 for message in batch.into_iter().flatten() {
-                    Box::pin(self.deal_with(message, traffic)).await;
+                    Box::pin(self.deal_with(message, reservation.clone(), traffic)).await;
                 }
             }
         }
@@ -197,6 +230,30 @@ impl Pending {
         let calls = self.lock().take();
         for entry in calls.into_iter().flat_map(FxHashMap::into_values) {
             entry.mailbox.lose();
+        }
+    }
+
+    /// Hands an answer to its call, which is charged for it from now on.
+    fn answer_charged(&self, mut response: Response, reservation: Option<Arc<Reservation>>) {
+        let Some(mut reservation) = reservation else { return self.answer(response) };
+        let key = number(response.id.as_bytes());
+        let entry = key.and_then(|key| self.lock().as_mut()?.remove(&key));
+        let Some(entry) = entry else { return self.answer(response) };
+        entry.silence.heard();
+        // What the messages of a batch share stays with the server.
+        let charged = match (Arc::get_mut(&mut reservation), &entry.charged) {
+            (Some(reservation), Some(caller)) => reservation.transfer(caller),
+            _ => Ok(()),
+        };
+        match charged {
+            Ok(()) => {
+                response.outcome = match response.outcome {
+                    Ok(result) => Ok(attach(Some(reservation), result)),
+                    Err(error) => Err(attach(Some(reservation), error)),
+                };
+                entry.mailbox.answer(response);
+            }
+            Err(exhausted) => entry.mailbox.refuse(exhausted),
         }
     }
 
@@ -278,12 +335,17 @@ impl Pending {
 
 impl Place {
     /// Waits for the answer, and lets the call hear what comes before it; None if the stream ended.
-    pub(crate) async fn wait(&self, call: &Call<'_>, id: &Id) -> Option<Response> {
+    pub(crate) async fn wait(
+        &self,
+        call: &Call<'_>,
+        id: &Id,
+    ) -> Option<Result<Response, ClientError>> {
         let progress = Progress::of(call, id);
         loop {
             match self.next().await {
                 Letter::Note(note) => call.hear(note, progress.as_ref()).await,
-                Letter::Answer(response) => return Some(response),
+                Letter::Answer(response) => return Some(Ok(response)),
+                Letter::Refused(exhausted) => return Some(Err(exhausted.into())),
                 Letter::Lost | Letter::Overflow => return None,
             }
         }

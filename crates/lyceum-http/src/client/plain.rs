@@ -21,6 +21,7 @@ use tower_service::Service;
 use super::error::{BoxError, ClientError};
 use super::http1::{Head, Http1, Outgoing};
 use super::reply::{Reply, Wanted, receive};
+use crate::byte_budget::Payer;
 
 /// How long an idle connection is kept. Many servers hang up after five seconds, and a request that
 /// crosses with the hang-up is lost.
@@ -73,6 +74,7 @@ impl Plain {
         &self,
         outgoing: Outgoing<'_>,
         wanted: Wanted,
+        payer: Option<Payer>,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
         async move {
             let (head, connection) = loop {
@@ -89,7 +91,7 @@ impl Plain {
                 }
             };
             let kept = Kept { connection: Some(connection), pool: Arc::clone(&self.0) };
-            receive(head.status, head.told, kept, wanted).await
+            receive(head.status, head.told, kept, wanted, payer).await
         }
     }
 

@@ -15,10 +15,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use lyceum_wire::{Id, RpcError};
 
 use super::error::{BoxError, ClientError, RefusedStatus};
+use super::intake::{DOUBLING, Intake, attach};
 use super::limits::Limits;
 use super::remote::SESSION_ID;
 use super::response::{error_in, id_in};
 use super::stream::Messages;
+use crate::byte_budget::Payer;
 
 /// How much of a refusal is read.
 const MAX_REFUSAL: usize = 64 << 10;
@@ -178,13 +180,14 @@ impl From<Refused> for ClientError {
     }
 }
 
-/// Takes in a response.
+/// Takes in a response, which `payer` is charged for.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep room for the body twice")]
 pub(crate) fn receive<B>(
     status: StatusCode,
     told: Told,
     body: B,
     wanted: Wanted,
+    payer: Option<Payer>,
 ) -> impl Future<Output = Result<Reply, ClientError>> + Send
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -202,9 +205,11 @@ where
             }
             Expected::Events { most } => {
                 let body = body.map_err(Into::into).boxed_unsync();
-                Content::Events(Box::new(Messages::new(body, most)))
+                Content::Events(Box::new(Messages::new(body, most, payer)))
             }
-            Expected::Message { most } => message(collect(pin!(body), most).await?, &told)?,
+            Expected::Message { most } => {
+                message(collect(pin!(body), most, Intake::new(payer)).await?, &told)?
+            }
         };
         Ok(Reply { told, content })
     }
@@ -277,8 +282,13 @@ pub(crate) fn discard<B: Body<Data = Bytes> + Send + 'static>(body: B) {
     }));
 }
 
-/// Reads a whole body of at most `limit` bytes.
-async fn collect<B>(mut body: Pin<&mut B>, limit: usize) -> Result<Bytes, ClientError>
+/// Reads a whole body of at most `limit` bytes. One that there is no room for is not read on, so its
+/// connection is closed.
+async fn collect<B>(
+    mut body: Pin<&mut B>,
+    limit: usize,
+    mut intake: Intake,
+) -> Result<Bytes, ClientError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -291,19 +301,27 @@ where
     if first.len() > limit {
         return Err(too_large());
     }
+    intake.charge(first.len(), first.len()).await?;
     // Most answers are one piece.
     if body.is_end_stream() {
-        return Ok(first);
+        let reservation = intake.take(first.len());
+        return Ok(attach(reservation, first));
     }
     let mut whole = BytesMut::from(first);
     while let Some(data) = next_data(body.as_mut()).await? {
-        if whole.len() + data.len() > limit {
+        let (length, to_come) = (whole.len() + data.len(), body.size_hint().lower() as usize);
+        if length > limit {
             return Err(too_large());
         }
-        whole.reserve(data.len() + body.size_hint().lower() as usize);
+        // Announced bytes count when they come: to announce is cheap.
+        let is_announced = to_come > 0 || length <= whole.capacity();
+        let bytes = if is_announced { length } else { DOUBLING * length };
+        intake.charge(length, bytes).await?;
+        whole.reserve(data.len() + to_come);
         whole.extend_from_slice(&data);
     }
-    Ok(whole.freeze())
+    let reservation = intake.take(whole.capacity());
+    Ok(attach(reservation, whole.freeze()))
 }
 
 async fn next_data<B>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, ClientError>
@@ -326,7 +344,7 @@ where
     B::Error: Into<BoxError>,
 {
     // The status says enough if the body cannot be had.
-    let body = collect(pin!(body), MAX_REFUSAL).await.unwrap_or_default();
+    let body = collect(pin!(body), MAX_REFUSAL, Intake::default()).await.unwrap_or_default();
     let text = |value: &Option<HeaderValue>| value.as_ref()?.to_str().ok().map(str::to_owned);
     Refused {
         error: error_in(&body),

@@ -9,7 +9,10 @@ use http_body_util::BodyExt;
 use lyceum_wire::Message;
 
 use super::error::ClientError;
+use super::intake::{DOUBLING, Incoming, Intake, attach};
 use super::reply::{ReplyBody, discard};
+use crate::byte_budget::{Exhausted, Payer};
+use crate::ends::Ends;
 use crate::sse::{DecodedEvent, Decoder};
 
 /// How long after an answer `retry` may put off the next attempt.
@@ -27,6 +30,16 @@ pub(crate) struct Messages {
     n_read: usize,
     /// What is left of a batch.
     batch: VecDeque<Message>,
+    intake: Intake,
+    /// Why the event that is being read is dropped.
+    skipping: Option<Exhausted>,
+}
+
+/// What a stream brings next.
+enum Next {
+    Event(DecodedEvent),
+    /// There was no room for an event.
+    Skipped(Ends, Exhausted),
 }
 
 impl fmt::Debug for Messages {
@@ -36,13 +49,15 @@ impl fmt::Debug for Messages {
 }
 
 impl Messages {
-    pub(crate) fn new(body: ReplyBody, max_event: usize) -> Messages {
-        let decoder = Decoder::new(max_event);
-        Messages { body, decoder, max_event, n_read: 0, batch: VecDeque::new() }
+    /// The messages in `body`, which `payer` is charged for.
+    pub(crate) fn new(body: ReplyBody, max_event: usize, payer: Option<Payer>) -> Messages {
+        let (decoder, intake) = (Decoder::new(max_event), Intake::new(payer));
+        let (batch, skipping) = (VecDeque::new(), None);
+        Messages { body, decoder, max_event, n_read: 0, batch, intake, skipping }
     }
 
     /// The next message; None at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Result<Option<Message>, ClientError> {
+    pub(crate) async fn next_message(&mut self) -> Result<Option<Message>, ClientError> {
         loop {
             if let Some(message) = self.batch.pop_front() {
                 return Ok(Some(message));
@@ -53,25 +68,55 @@ impl Messages {
     }
 
     /// What should be the next message, unread.
-    pub(crate) async fn next_data(&mut self) -> Result<Option<Bytes>, ClientError> {
+    async fn next_data(&mut self) -> Result<Option<Bytes>, ClientError> {
         while let Some(event) = self.next_event().await? {
-            // An event without data only carries an id or a retry time.
-            if event.name == "message" && !event.data.is_empty() {
-                return Ok(Some(event.data));
+            if is_message(&event) {
+                let reservation = self.intake.take(event.data.len());
+                return Ok(Some(attach(reservation, event.data)));
             }
         }
         Ok(None)
     }
 
+    /// What should be the next message, unread. One that there is no room for is skipped, because
+    /// others wait for what comes after it.
+    pub(crate) async fn next_shared(&mut self) -> Result<Option<Incoming>, ClientError> {
+        loop {
+            match self.next(true).await? {
+                Some(Next::Event(event)) if is_message(&event) => {
+                    let reservation = self.intake.take(event.data.len());
+                    return Ok(Some(Incoming::Message(event.data, reservation)));
+                }
+                Some(Next::Event(_)) => {}
+                Some(Next::Skipped(ends, why)) => return Ok(Some(Incoming::Skipped(ends, why))),
+                None => return Ok(None),
+            }
+        }
+    }
+
     /// The next event of any name.
     pub(crate) async fn next_event(&mut self) -> Result<Option<DecodedEvent>, ClientError> {
+        match self.next(false).await? {
+            Some(Next::Event(event)) => Ok(Some(event)),
+            Some(Next::Skipped(_, why)) => Err(why.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads on to the end of an event.
+    async fn next(&mut self, skips: bool) -> Result<Option<Next>, ClientError> {
         loop {
             let event = self.decoder.next_event().map_err(|_| ClientError::TooLarge {
                 what: "a server-sent event",
                 limit: self.max_event,
             })?;
-            if event.is_some() {
-                return Ok(event);
+            if let Some(event) = event {
+                return Ok(Some(Next::Event(event)));
+            }
+            if let Some(ends) = self.decoder.take_skipped()
+                && let Some(why) = self.skipping.take()
+            {
+                return Ok(Some(Next::Skipped(ends, why)));
             }
             if self.n_read >= TURN {
                 self.n_read = 0;
@@ -81,12 +126,30 @@ impl Messages {
                 None => return Ok(None),
                 Some(frame) => {
                     if let Ok(data) = frame.map_err(ClientError::Broken)?.into_data() {
+                        self.charge(data.len(), skips).await?;
                         self.decoder.push(&data);
                         self.n_read += data.len();
                     }
                 }
             }
         }
+    }
+
+    /// Charges for `more` bytes of the event that is being read.
+    async fn charge(&mut self, more: usize, skips: bool) -> Result<(), ClientError> {
+        if self.skipping.is_some() {
+            return Ok(());
+        }
+        let length = self.decoder.pending() + more;
+        if let Err(exhausted) = self.intake.charge(length, DOUBLING * length).await {
+            if !skips {
+                return Err(exhausted.into());
+            }
+            self.decoder.skip_event();
+            self.skipping = Some(exhausted);
+            self.intake.take(0);
+        }
+        Ok(())
     }
 
     /// Takes events of so many bytes from now on.
@@ -122,6 +185,11 @@ impl Messages {
         }
         Ok(())
     }
+}
+
+/// Whether an event is a message; one without data only carries an id or a retry time.
+fn is_message(event: &DecodedEvent) -> bool {
+    event.name == "message" && !event.data.is_empty()
 }
 
 /// Reads a message the server sent.

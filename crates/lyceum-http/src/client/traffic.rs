@@ -13,6 +13,7 @@ use super::mailbox::Mailbox;
 use super::post::Post;
 use super::progress::Progress;
 use super::silence::Silence;
+use crate::byte_budget::Reservation;
 
 /// The server requests of one session that are being answered, on whatever stream they came.
 #[derive(Debug, Default)]
@@ -55,7 +56,8 @@ impl Traffic {
             Message::Request(request) => {
                 let handler = call.handler().clone();
                 let silence = Some(Arc::clone(&call.silence));
-                self.answer(request, Some(Audience { handler, silence, mailbox: None }));
+                let audience = Audience { handler, silence, mailbox: None };
+                self.answer(request, None, Some(audience));
             }
             Message::Notification(notification) => {
                 self.note_cancelled(&notification);
@@ -90,7 +92,13 @@ impl Traffic {
     }
 
     /// Has a request answered: by the client's own handler, if it belongs to nobody else.
-    pub(crate) fn answer(&mut self, request: Request, audience: Option<Audience>) {
+    /// What is reserved for the request is held until it is answered.
+    pub(crate) fn answer(
+        &mut self,
+        request: Request,
+        reservation: Option<Arc<Reservation>>,
+        audience: Option<Audience>,
+    ) {
         let Request { id, method, params } = request;
         let post = self.post.clone();
         if method == "ping" {
@@ -108,6 +116,7 @@ impl Traffic {
         let audience = audience.unwrap_or_else(|| Audience::outside(client()));
         let request = ServerRequest { method: method.to_string(), params: params.raw(), key: None };
         let task = self.tasks.spawn(async move {
+            let _reservation = reservation;
             let answer = match audience.ask(request).await {
                 Ok(result) => encode::result(&place.id, &result),
                 Err(error) => encode::error(Some(&place.id), &error),

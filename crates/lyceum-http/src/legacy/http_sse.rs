@@ -128,7 +128,7 @@ impl<H: Handler> HttpSse<H> {
         let principal = self.shared.authenticated(head).await?;
         let posts = head.uri.path() == &*self.messages;
         match head.method {
-            Method::GET if !posts => self.open(principal),
+            Method::GET if !posts => self.open(principal, peer),
             Method::POST if posts => self.message(head, body, principal, peer).await,
             _ => {
                 let allow = if posts { "POST" } else { "GET" };
@@ -146,7 +146,11 @@ impl<H: Handler> HttpSse<H> {
     }
 
     /// Opens a session: its first event says where to post.
-    pub(super) fn open(&self, principal: Option<Principal>) -> Result<Reply, Reply> {
+    pub(super) fn open(
+        &self,
+        principal: Option<Principal>,
+        peer: Option<IpAddr>,
+    ) -> Result<Reply, Reply> {
         let shared = &self.shared;
         if !shared.sse {
             return Err(plain_error(StatusCode::NOT_FOUND, "event streams are turned off here"));
@@ -156,7 +160,9 @@ impl<H: Handler> HttpSse<H> {
             .sessions
             .live(&token, principal.as_ref())
             .map_err(|too_many| too_many.reply(None))?;
-        let outbox = session.standalone(|| Outbox::new(shared.limits.stream_bytes));
+        let payer = shared.stream_payer(principal.clone(), peer);
+        let outbox =
+            session.standalone(|| Outbox::new(shared.limits.stream_bytes).charged_to(payer));
         shared.handler.stream_opened(&session);
         let id = token.seal(&shared.sealer, &self.binding(principal.as_ref()));
         let named = if self.hands_over() { PARAMETER } else { "session_id" };
@@ -256,30 +262,29 @@ impl<H: Handler> HttpSse<H> {
             RunningCall::admit(&self.shared.sessions, principal.as_ref(), held, Some(id.clone()))
                 .map_err(|too_many| too_many.reply(Some(&id)))?;
         let outlet = SessionOutlet::of(&session, self.shared.limits.question);
+        // Until an answer has room its call counts as running, so that a client that does not read
+        // cannot pile up answers.
+        let answer = async move |answer: Answer| outlet.outbox.offer_answer(answer.message).await;
         if request.method == "initialize" {
             match self.shared.handshake(&request, None) {
                 Ok(agreed) => session.settle(agreed.revision, agreed.capabilities),
                 Err(error) => {
-                    let answer = Answer::error(&id, &error, Era::Legacy);
-                    outlet.outbox.push_answer(answer.message);
+                    let refusal = Answer::error(&id, &error, Era::Legacy);
+                    running.spawn(async move { answer(refusal).await });
                     return Ok(());
                 }
             }
         }
         if self.hands_over() && !session.is_settled() && needs_handshake(&request.method) {
             let error = RpcError::new(NOT_INITIALIZED, "Server not initialized");
-            outlet.outbox.push_answer(Answer::error(&id, &error, Era::Legacy).message);
+            let refusal = Answer::error(&id, &error, Era::Legacy);
+            running.spawn(async move { answer(refusal).await });
             return Ok(());
         }
         let progress_token = request.params.progress_token();
         let cx = self.context(&session, principal, peer, progress_token);
         let call = self.shared.start(request, cx);
-        running.spawn(async move {
-            let answer = call.await;
-            // Until the answer has room the call counts as running, so that a client that does not
-            // read cannot pile up answers.
-            outlet.outbox.push(answer.message).await;
-        });
+        running.spawn(async move { answer(call.await).await });
         Ok(())
     }
 

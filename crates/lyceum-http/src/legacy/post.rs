@@ -192,7 +192,9 @@ impl<H: Handler> Shared<H> {
 
     pub(super) fn outlet(&self, verdict: Verdict, origin: Origin) -> Arc<PostOutlet> {
         let dropped = self.counters.dropped.clone();
-        Arc::new(PostOutlet::new(verdict, self.limits.stream_bytes, Some(origin), dropped))
+        let payer = self.stream_payer(origin.principal.clone(), origin.peer);
+        let stream_bytes = self.limits.stream_bytes;
+        Arc::new(PostOutlet::new(verdict, stream_bytes, payer, Some(origin), dropped))
     }
 
     pub(super) fn legacy_context(

@@ -16,6 +16,7 @@ use super::opened::OpenedIds;
 use super::session::Session;
 use super::subscriptions::SubscriptionBudget;
 use super::token::{SessionToken, unix_now};
+use crate::byte_budget::Payer;
 use crate::context::Principal;
 use crate::limits::Limits;
 use crate::outbox::{Outbox, ReplayBudget};
@@ -228,8 +229,8 @@ impl Sessions {
     }
 
     /// A queue for one stream of a session.
-    pub(crate) fn outbox(&self) -> Outbox {
-        Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay))
+    pub(crate) fn outbox(&self, payer: Payer) -> Outbox {
+        Outbox::replayable(self.limits.stream_bytes, Arc::clone(&self.replay)).charged_to(payer)
     }
 
     /// Ends a session for good.

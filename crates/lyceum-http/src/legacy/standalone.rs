@@ -8,6 +8,7 @@ use lyceum_wire::{Era, is_modern_get};
 use super::session::Session;
 use super::token::SessionToken;
 use crate::answer;
+use crate::byte_budget::Payer;
 use crate::dialect::{GetAnswer, GetOther, decide_get};
 use crate::endpoint::Shared;
 use crate::fields::Known;
@@ -39,7 +40,9 @@ impl<H: Handler> Shared<H> {
                 answer::json(StatusCode::OK, info::document(self))
             }
             GetAnswer::Stream => match self.pair() {
-                Some(pair) if self.session_of(&arrival).is_err() => pair.open(arrival.principal),
+                Some(pair) if self.session_of(&arrival).is_err() => {
+                    pair.open(arrival.principal, arrival.peer)
+                }
                 _ => self.open_stream(&arrival),
             }
             .unwrap_or_else(|reply| reply),
@@ -81,8 +84,9 @@ impl<H: Handler> Shared<H> {
         let (token, found) = self.session_of(arrival)?;
         let live = || self.sessions.live(&token, arrival.principal.as_ref());
         let session = found.map_or_else(live, Ok).map_err(|full| full.reply(None))?;
+        let payer = || self.stream_payer(arrival.principal.clone(), arrival.peer);
         let events = match arrival.fields.all.get(LAST_EVENT) {
-            None => self.standalone(&session, &token),
+            None => self.standalone(&session, &token, payer()),
             Some(last) => {
                 let last = last.to_str().ok().and_then(parse_event_id);
                 let (number, after) = last.ok_or_else(|| {
@@ -91,7 +95,7 @@ impl<H: Handler> Shared<H> {
                         "Last-Event-ID is not one of this server's",
                     )
                 })?;
-                self.resumed(&session, &token, number, after)
+                self.resumed(&session, &token, number, after, payer())
             }
         };
         let mut reply = self.stream_reply(events);
@@ -102,8 +106,13 @@ impl<H: Handler> Shared<H> {
     }
 
     /// The session's standalone stream, from where its last reader left off.
-    fn standalone(&self, session: &Arc<Session>, token: &SessionToken) -> EventStream {
-        let outbox = session.standalone(|| self.sessions.outbox());
+    fn standalone(
+        &self,
+        session: &Arc<Session>,
+        token: &SessionToken,
+        payer: Payer,
+    ) -> EventStream {
+        let outbox = session.standalone(|| self.sessions.outbox(payer));
         let (reader, after) = outbox.resume_at();
         self.handler.stream_opened(session);
         let events = EventStream::new(reader, self.limits.keep_alive);
@@ -117,9 +126,10 @@ impl<H: Handler> Shared<H> {
         token: &SessionToken,
         number: u64,
         after: u64,
+        payer: Payer,
     ) -> EventStream {
         let outbox = match number {
-            STANDALONE => Some(session.standalone(|| self.sessions.outbox())),
+            STANDALONE => Some(session.standalone(|| self.sessions.outbox(payer))),
             _ => session.stream(number),
         };
         match outbox.and_then(|outbox| outbox.reader(after)) {

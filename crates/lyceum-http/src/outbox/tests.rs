@@ -5,6 +5,8 @@ use std::task::Waker;
 use proptest::prelude::*;
 
 use super::*;
+use crate::byte_budget::ByteBudget;
+use crate::caller::CallerId;
 
 const LIMIT: usize = 100;
 const BUDGET: usize = 100_000;
@@ -62,6 +64,8 @@ impl Model {
             true => Outbox::replayable(LIMIT, Arc::clone(&budget)),
             false => Outbox::new(LIMIT),
         };
+        let streams = Arc::new(ByteBudget::new(BUDGET));
+        let outbox = outbox.charged_to(payer(&streams, "ana"));
         let (outbox, pushed) = (Arc::new(outbox), Vec::new());
         Self { outbox, budget, replayable, pushed, reader: None, expected: 1 }
     }
@@ -156,11 +160,14 @@ impl Model {
 
     fn check(&self) {
         let state = self.outbox.lock();
-        let kept: usize = state.messages.iter().map(Bytes::len).sum();
+        let kept: usize = state.messages.iter().map(|queued| queued.message.len()).sum();
         assert_eq!(state.bytes, kept);
         let untaken = state.messages.iter().skip(state.next.saturating_sub(state.first) as usize);
-        assert_eq!(state.unread, untaken.map(Bytes::len).sum::<usize>());
-        let newest = state.messages.back().map_or(0, Bytes::len);
+        assert_eq!(state.unread, untaken.map(|queued| queued.message.len()).sum::<usize>());
+        let counted = state.messages.iter().filter(|queued| queued.is_counted);
+        assert_eq!(state.counted, counted.map(|queued| queued.message.len()).sum::<usize>());
+        assert!(state.counted <= state.unread);
+        let newest = state.messages.back().map_or(0, |queued| queued.message.len());
         let bound = match state.audience {
             Audience::Gone => LIMIT.max(newest),
             // Answers are taken whatever the bound, and wait for their reader.
@@ -275,4 +282,94 @@ impl std::task::Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn payer(budget: &Arc<ByteBudget>, name: &str) -> Payer {
+    let caller = CallerId::Principal(crate::context::Principal::new(name));
+    Payer { budget: Arc::clone(budget), caller }
+}
+
+fn large(bytes: usize) -> Bytes {
+    Bytes::from(vec![b'x'; bytes])
+}
+
+/// Streams of one caller, with a reader that has read nothing so far.
+fn unread(budget: &Arc<ByteBudget>, name: &str, n: usize) -> Vec<(Arc<Outbox>, Reader)> {
+    let stream = |_| {
+        let outbox = Arc::new(Outbox::new(256 << 10).charged_to(payer(budget, name)));
+        let reader = outbox.resume();
+        (outbox, reader)
+    };
+    (0..n).map(stream).collect()
+}
+
+#[test]
+fn a_stream_that_is_read_is_never_charged() {
+    let budget = Arc::new(ByteBudget::new(1 << 20));
+    let mut streams = unread(&budget, "ana", 1);
+    let (outbox, reader) = &mut streams[0];
+    for _ in 0..100 {
+        assert!(outbox.try_push(large(UNCOUNTED_STREAM_BYTES)));
+        assert_eq!(budget.held(), 0);
+        assert!(poll_read(reader).is_ready());
+    }
+}
+
+#[test]
+fn undelivered_bytes_of_all_streams_stay_within_the_budget() {
+    const LIMIT: usize = 1 << 20;
+    let budget = Arc::new(ByteBudget::new(LIMIT));
+    let streams = unread(&budget, "ana", 64);
+    let others = unread(&budget, "bob", 64);
+    let fill = |streams: &[(Arc<Outbox>, Reader)]| {
+        for (outbox, _) in streams {
+            while outbox.try_push(large(4 << 10)) {}
+        }
+        streams.iter().map(|(outbox, _)| outbox.lock().bytes).sum::<usize>()
+    };
+    let allowance = 64 * UNCOUNTED_STREAM_BYTES;
+    let held = fill(&streams);
+    assert!(held > allowance && held <= allowance + LIMIT / 2, "{held}");
+    let held = fill(&others);
+    assert!(held > allowance, "one caller leaves room for others: {held}");
+    assert!(budget.held() <= LIMIT);
+    drop((streams, others));
+    assert_eq!(budget.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_waits_for_the_budget_until_somebody_reads() {
+    let budget = Arc::new(ByteBudget::new(256 << 10));
+    let mut streams = unread(&budget, "ana", 2);
+    assert!(streams[0].0.try_push(large(128 << 10)));
+    let other = Arc::clone(&streams[1].0);
+    let waits = tokio::spawn(async move { other.offer(large(64 << 10)).await });
+    tokio::time::sleep(PATIENCE / 2).await;
+    assert!(!waits.is_finished());
+    assert!(poll_read(&mut streams[0].1).is_ready());
+    assert!(waits.await.unwrap());
+    assert!(!streams[1].0.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_finds_no_room_in_the_budget_ends() {
+    let budget = Arc::new(ByteBudget::new(256 << 10));
+    let streams = unread(&budget, "ana", 1);
+    assert!(streams[0].0.try_push(large(128 << 10)));
+    let (mut slow, started) = (unread(&budget, "ana", 1), Instant::now());
+    let (outbox, reader) = &mut slow[0];
+    assert!(outbox.try_push(large(10 << 10)));
+    assert!(!outbox.offer(large(64 << 10)).await);
+    assert_eq!(started.elapsed(), PATIENCE);
+    assert_eq!(poll_read(reader), Poll::Ready(Read::End));
+    assert_eq!(outbox.lock().bytes, 0, "what it held is given back");
+    // A client that can come back finds its stream again.
+    let replay = Arc::new(ReplayBudget::new(1 << 20));
+    let resumable = Outbox::replayable(256 << 10, replay).charged_to(payer(&budget, "ana"));
+    let resumable = Arc::new(resumable);
+    let mut reader = resumable.resume();
+    assert!(resumable.offer(large(64 << 10)).await);
+    assert_eq!(poll_read(&mut reader), Poll::Ready(Read::End));
+    let mut reader = resumable.resume();
+    assert_eq!(poll_read(&mut reader), Poll::Ready(Read::Message(1, large(64 << 10))));
 }

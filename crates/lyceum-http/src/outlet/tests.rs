@@ -3,11 +3,15 @@
 use std::task::{Context, Waker};
 
 use super::*;
+use crate::byte_budget::ByteBudget;
+use crate::caller::CallerId;
 use crate::outbox::Read;
 
 fn outlet() -> PostOutlet {
     let verdict = Verdict { decision: Decision::ServersChoice, rule: "test", can_stream: true };
-    PostOutlet::new(verdict, 1000, None, metrics::Counter::noop())
+    let budget = Arc::new(ByteBudget::new(1 << 20));
+    let payer = Payer { budget, caller: CallerId::Anonymous };
+    PostOutlet::new(verdict, 1000, payer, None, metrics::Counter::noop())
 }
 
 /// All a stream has to say, which must have an end.

@@ -6,6 +6,9 @@
 use bytes::Bytes;
 use memchr::memchr2;
 
+#[cfg(feature = "client")]
+use crate::ends::Ends;
+
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// One event, as read.
@@ -55,7 +58,24 @@ pub struct Decoder {
     partial: Partial,
     last_event_id: Option<String>,
     retry: Option<u64>,
+    #[cfg(feature = "client")]
+    skipping: Option<Skipping>,
+    /// How the event began and ended that was skipped last.
+    #[cfg(feature = "client")]
+    skipped: Option<Ends>,
 }
+
+/// An event that is dropped as it arrives.
+#[cfg(feature = "client")]
+#[derive(Debug, Default)]
+struct Skipping {
+    ends: Ends,
+    /// Whether the line that is being read has begun.
+    is_in_line: bool,
+}
+
+/// Bytes of room that are kept after a large event.
+const KEPT: usize = 64 << 10;
 
 /// The event whose lines are being read.
 #[derive(Debug, Default)]
@@ -81,6 +101,10 @@ impl Decoder {
             partial: Partial::default(),
             last_event_id: None,
             retry: None,
+            #[cfg(feature = "client")]
+            skipping: None,
+            #[cfg(feature = "client")]
+            skipped: None,
         }
     }
 
@@ -106,6 +130,14 @@ impl Decoder {
             return Ok(None);
         }
         while let Some((from, to)) = self.next_line() {
+            #[cfg(feature = "client")]
+            if let Some(skipping) = &mut self.skipping {
+                if skipping.line_ended(&self.buffer[from..to]) {
+                    self.skipped = self.skipping.take().map(|skipping| skipping.ends);
+                    return Ok(None);
+                }
+                continue;
+            }
             self.check_length(to - from)?;
             if from < to {
                 self.partial.field(&self.buffer[from..to], &mut self.retry);
@@ -113,8 +145,39 @@ impl Decoder {
                 return Ok(Some(event));
             }
         }
+        #[cfg(feature = "client")]
+        if let Some(skipping) = &mut self.skipping {
+            skipping.note(&self.buffer[self.start..]);
+            (self.start, self.scanned) = (self.buffer.len(), self.buffer.len());
+        }
         self.check_length(self.buffer.len() - self.start)?;
         Ok(None)
+    }
+
+    /// Bytes that are held of the event that is being read.
+    #[cfg(feature = "client")]
+    pub(crate) fn pending(&self) -> usize {
+        self.buffer.len() - self.start + self.partial.data.len()
+    }
+
+    /// Drops what has arrived of the event that is being read, and the rest of it as it comes.
+    #[cfg(feature = "client")]
+    pub(crate) fn skip_event(&mut self) {
+        let mut skipping = Skipping::default();
+        skipping.ends.note(&std::mem::take(&mut self.partial).data);
+        let begun = &self.buffer[self.start..];
+        let text = begun.strip_prefix(b"data:").unwrap_or(begun);
+        skipping.note(text.trim_ascii_start());
+        skipping.is_in_line = !begun.is_empty();
+        self.skipping = Some(skipping);
+        self.buffer = Vec::new();
+        (self.start, self.scanned) = (0, 0);
+    }
+
+    /// How an event began and ended that was skipped, once it is over.
+    #[cfg(feature = "client")]
+    pub(crate) fn take_skipped(&mut self) -> Option<Ends> {
+        self.skipped.take()
     }
 
     /// The id of the last event that carried one: what `Last-Event-ID` should say on reconnecting.
@@ -167,6 +230,11 @@ impl Decoder {
 
     fn dispatch(&mut self) -> Option<DecodedEvent> {
         let partial = std::mem::take(&mut self.partial);
+        if self.buffer.capacity() > KEPT && self.buffer.len() - self.start <= KEPT {
+            // Streams last, and most of their events are small.
+            self.buffer = self.buffer[self.start..].to_vec();
+            (self.start, self.scanned) = (0, 0);
+        }
         if let Some(id) = &partial.id {
             self.last_event_id = Some(id.clone());
         }
@@ -179,6 +247,20 @@ impl Decoder {
             return Err(TooLong { limit: self.limit });
         }
         Ok(())
+    }
+}
+
+#[cfg(feature = "client")]
+impl Skipping {
+    fn note(&mut self, piece: &[u8]) {
+        self.is_in_line |= !piece.is_empty();
+        self.ends.note(piece);
+    }
+
+    /// Takes the end of a line; whether it was a blank one, which ends the event.
+    fn line_ended(&mut self, piece: &[u8]) -> bool {
+        self.note(piece);
+        !std::mem::take(&mut self.is_in_line)
     }
 }
 

@@ -4,6 +4,8 @@
 mod attribution;
 // What a hostile or broken server can and cannot make the client do.
 mod bounds;
+// What answers are charged to while they arrive.
+mod charged;
 // Connections used again.
 mod connections;
 // Our own endpoint.

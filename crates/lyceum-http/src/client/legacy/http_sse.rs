@@ -12,6 +12,7 @@ use super::{Failure, Greeting, handshake};
 use crate::client::call::Call;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
+use crate::client::intake::Incoming;
 use crate::client::life::{End, Life};
 use crate::client::mailbox::Keeping;
 use crate::client::options::CallOptions;
@@ -152,10 +153,9 @@ impl Stream {
                 waiting.await
             }
         };
-        let response =
-            answer.ok_or_else(|| self.life.why().unwrap_or(End::HungUp).interrupted())?;
+        let answer = answer.ok_or_else(|| self.life.why().unwrap_or(End::HungUp).interrupted())?;
         cancel.disarm();
-        Ok(result_of(&response)?)
+        Ok(result_of(&answer?)?)
     }
 }
 
@@ -190,8 +190,8 @@ async fn endpoint_named(messages: &mut Messages) -> Result<String, ClientError> 
 async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, life: Arc<Life>) {
     let mut traffic = Traffic::new(Post::Link(Arc::clone(&link)), &Arc::<Answering>::default());
     let ended = async {
-        while let Some(data) = next(&mut messages, &link).await? {
-            pending.take(&data, &mut traffic).await?;
+        while let Some(incoming) = next(&mut messages, &link).await? {
+            pending.take(incoming, &mut traffic).await?;
         }
         Ok::<_, ClientError>(())
     };
@@ -207,15 +207,16 @@ async fn read(mut messages: Messages, link: Arc<Link>, pending: Arc<Pending>, li
 }
 
 /// What should be the next message. One that only says where the message is, is fetched from there.
-async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Bytes>, ClientError> {
-    while let Some(data) = messages.next_data().await? {
-        if !data.starts_with(b"/") {
-            return Ok(Some(data));
-        }
+async fn next(messages: &mut Messages, link: &Link) -> Result<Option<Incoming>, ClientError> {
+    while let Some(incoming) = messages.next_shared().await? {
+        let data = match incoming {
+            Incoming::Message(data, None) if data.starts_with(b"/") => data,
+            incoming => return Ok(Some(incoming)),
+        };
         let core = &link.remote.core;
         let fetching = Silence::new(core.limits.probe);
         match fetching.watch(&core.timers, pin!(link.fetch(&data))).await {
-            Ok(body) => return Ok(Some(body)),
+            Ok(body) => return Ok(Some(Incoming::Message(body, None))),
             Err(error) => tracing::warn!(%error, "could not fetch a message of the server"),
         }
     }

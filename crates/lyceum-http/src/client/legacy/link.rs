@@ -7,6 +7,7 @@ use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 use lyceum_wire::{Id, Revision};
 
+use crate::byte_budget::Payer;
 use crate::client::endpoint;
 use crate::client::error::ClientError;
 use crate::client::exchange::{LAST_EVENT_ID, for_posts};
@@ -48,11 +49,13 @@ impl Link {
         self.headers.contains_key(&SESSION_ID)
     }
 
+    /// Posts a request; `payer` is charged for its answer.
     pub(crate) fn post(
         &self,
         body: Bytes,
+        payer: Option<Payer>,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.remote.exchange.post(&self.url, self.for_posts.clone(), body)
+        self.remote.exchange.post(&self.url, self.for_posts.clone(), body, payer)
     }
 
     /// Posts the request that begins a session.
@@ -82,15 +85,19 @@ impl Link {
         }
     }
 
-    /// Opens an event stream, after the event `last` if there is one.
-    pub(crate) async fn get(&self, last: Option<&str>) -> Result<Reply, ClientError> {
+    /// Opens an event stream, after the event `last` if there is one; `payer` is charged for it.
+    pub(crate) async fn get(
+        &self,
+        last: Option<&str>,
+        payer: Option<Payer>,
+    ) -> Result<Reply, ClientError> {
         let mut headers = self.headers.clone();
         if let Some(last) = last {
             let last = HeaderValue::from_bytes(last.as_bytes())
                 .map_err(|_| ClientError::protocol("it gave an event an id no header can carry"))?;
             headers.insert(LAST_EVENT_ID, last);
         }
-        self.remote.exchange.get_events(&self.url, headers).await
+        self.remote.exchange.get_events_for(&self.url, headers, payer).await
     }
 
     /// Whether a refusal, of request `id` if it was one, means that the session is no more.

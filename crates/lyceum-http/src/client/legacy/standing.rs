@@ -29,7 +29,7 @@ pub(crate) async fn listen(
     let mut position = Position::default();
     let mut has_stood = false;
     loop {
-        let reply = link.get(position.last_event_id()).await;
+        let reply = link.get(position.last_event_id(), link.remote.core.payer.clone()).await;
         // Nobody may be waiting any more.
         opened.take().map(|opened| opened.send(()));
         match reply.map(|reply| reply.content) {
@@ -88,12 +88,12 @@ async fn follow(
     position: &mut Position,
 ) -> Result<(), ClientError> {
     loop {
-        let next = messages.next_data().await;
+        let next = messages.next_shared().await;
         position.note(&messages);
         match next {
-            Ok(Some(data)) => {
+            Ok(Some(incoming)) => {
                 position.progressed();
-                pending.take(&data, traffic).await?;
+                pending.take(incoming, traffic).await?;
             }
             Ok(None) | Err(ClientError::Broken(_)) => return Ok(()),
             Err(error) => return Err(error),

@@ -21,7 +21,6 @@ use crate::client::progress::Progress;
 use crate::client::remote::Remote;
 use crate::client::reply::{Content, Refused};
 use crate::client::response::{result_in, result_of};
-use crate::client::silence::Silence;
 use crate::client::stream::Messages;
 use crate::client::task::Task;
 use crate::client::traffic::{Answering, Traffic};
@@ -118,7 +117,7 @@ impl Streamable {
             Some(elsewhere) => tokio::select! {
                 biased;
                 ended = &mut exchange => ended,
-                Some(response) = elsewhere.wait(call, &id) => Ok(result_of(&response)?),
+                Some(answer) = elsewhere.wait(call, &id) => answer.map_err(Failure::from).and_then(|response| Ok(result_of(&response)?)),
             },
         };
         if ended.as_ref().err().is_none_or(Failure::is_final) {
@@ -163,7 +162,7 @@ impl Streamable {
     }
 
     async fn exchange(&self, call: &Call<'_>, id: &Id, body: Bytes) -> Result<Bytes, Failure> {
-        match self.link.post(body).await?.content {
+        match self.link.post(body, call.payer()).await?.content {
             Content::Json(body) => Ok(result_in(&body, id)?),
             Content::Events(messages) => {
                 call.silence.heard();
@@ -199,14 +198,14 @@ impl Streamable {
                 Ok(None) | Err(ClientError::Broken(_)) => position.note(&messages),
                 Err(error) => return Err(error),
             }
-            messages = self.resume(&mut position, &call.silence).await?;
+            messages = self.resume(&mut position, call).await?;
         }
     }
 
     async fn resume(
         &self,
         position: &mut Position,
-        silence: &Arc<Silence>,
+        call: &Call<'_>,
     ) -> Result<Messages, ClientError> {
         if position.last_event_id().is_none() {
             return Err(ClientError::Interrupted);
@@ -214,12 +213,13 @@ impl Streamable {
         while position.n_fruitless() < self.link.remote.core.limits.resumes {
             {
                 // We were told to be away for so long.
-                let _busy = silence.busy();
+                let _busy = call.silence.busy();
                 position.wait().await;
             }
-            match self.link.get(position.last_event_id()).await.map(|reply| reply.content) {
+            let reply = self.link.get(position.last_event_id(), call.payer()).await;
+            match reply.map(|reply| reply.content) {
                 Ok(Content::Events(messages)) => {
-                    silence.heard();
+                    call.silence.heard();
                     return Ok(*messages);
                 }
                 Ok(Content::Refused(refused)) if refused.status.status.is_client_error() => break,
@@ -239,7 +239,7 @@ async fn next_answer(
     progress: Option<&Progress>,
     id: &Id,
 ) -> Result<Option<Result<Bytes, ClientError>>, ClientError> {
-    while let Some(message) = messages.next().await? {
+    while let Some(message) = messages.next_message().await? {
         match traffic.take(message, call, progress).await {
             Some(response) if response.id == *id => return Ok(Some(result_of(&response))),
             Some(response) => tracing::debug!(id = %response.id, "an answer to no request of ours"),
@@ -251,7 +251,7 @@ async fn next_answer(
 
 /// The answer on a stream on which nothing else is expected.
 async fn first_answer(mut messages: Messages, id: &Id) -> Result<Bytes, ClientError> {
-    while let Some(message) = messages.next().await? {
+    while let Some(message) = messages.next_message().await? {
         if let lyceum_wire::Message::Response(response) = message
             && response.id == *id
         {

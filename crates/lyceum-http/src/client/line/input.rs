@@ -4,7 +4,10 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::byte_budget::{Exhausted, Payer, UNCOUNTED_BYTES};
 use crate::client::error::ClientError;
+use crate::client::intake::{DOUBLING, Incoming, Intake};
+use crate::ends::Ends;
 
 /// Bytes asked for at once.
 const CHUNK: usize = 16 << 10;
@@ -19,24 +22,34 @@ pub(crate) struct Lines<R, L> {
     /// Bytes of `buffer` known to hold no line end.
     n_searched: usize,
     ended: bool,
+    intake: Intake,
+    /// The line that is dropped as it arrives, and why.
+    skipping: Option<(Ends, Exhausted)>,
 }
 
 impl<R: AsyncRead + Unpin, L: Fn() -> usize> Lines<R, L> {
-    pub(crate) fn new(input: R, limit: L) -> Lines<R, L> {
-        Lines { input, limit, buffer: BytesMut::new(), n_searched: 0, ended: false }
+    /// The lines of `input`, which `payer` is charged for.
+    pub(crate) fn new(input: R, limit: L, payer: Option<Payer>) -> Lines<R, L> {
+        let (buffer, intake) = (BytesMut::new(), Intake::new(payer));
+        Lines { input, limit, buffer, n_searched: 0, ended: false, intake, skipping: None }
     }
 
     /// The next line that is not blank, without the white space around it; None at the end of the
-    /// input. A last line needs no end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+    /// input. A last line needs no end. A line that there is no room for is skipped.
+    pub(crate) async fn next(&mut self) -> Result<Option<Incoming>, ClientError> {
         loop {
+            if let Some((ends, why)) = self.skip() {
+                return Ok(Some(Incoming::Skipped(ends, why)));
+            }
+            let capacity = self.buffer.capacity();
             while let Some(line) = self.take() {
                 if line.len() > (self.limit)() {
                     return Err(self.too_long());
                 }
                 let message = line.trim_ascii();
                 if !message.is_empty() {
-                    return Ok(Some(line.slice_ref(message)));
+                    let reservation = self.intake.take(capacity);
+                    return Ok(Some(Incoming::Message(line.slice_ref(message), reservation)));
                 }
             }
             if self.buffer.len() > (self.limit)() {
@@ -45,10 +58,28 @@ impl<R: AsyncRead + Unpin, L: Fn() -> usize> Lines<R, L> {
             if self.ended {
                 return Ok(None);
             }
+            let length = self.buffer.len() + CHUNK;
+            if let Err(exhausted) = self.intake.charge(length, DOUBLING * length).await {
+                self.skipping = Some((Ends::default(), exhausted));
+                self.intake.take(0);
+            }
             self.buffer.reserve(CHUNK);
             let read = self.input.read_buf(&mut self.buffer).await;
             self.ended = read.map_err(|error| ClientError::Broken(error.into()))? == 0;
         }
+    }
+
+    /// Drops what there is of a line that is skipped; how it began and ended, once it is over.
+    fn skip(&mut self) -> Option<(Ends, Exhausted)> {
+        let (ends, _) = self.skipping.as_mut()?;
+        let end = memchr(b'\n', &self.buffer);
+        ends.note(&self.buffer[..end.unwrap_or(self.buffer.len())]);
+        self.buffer = match end {
+            Some(end) => BytesMut::from(&self.buffer[end + 1..]),
+            None => BytesMut::new(),
+        };
+        self.n_searched = 0;
+        self.skipping.take_if(|_| end.is_some() || self.ended)
     }
 
     /// The next line in the buffer, if there is one.
@@ -57,6 +88,10 @@ impl<R: AsyncRead + Unpin, L: Fn() -> usize> Lines<R, L> {
         if let Some(end) = end {
             let line = self.buffer.split_to(self.n_searched + end + 1);
             self.n_searched = 0;
+            if line.len() > UNCOUNTED_BYTES {
+                // What follows must not keep the large buffer of this line.
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
             let length = line.len() - 1;
             return Some(line.freeze().slice(..length));
         }
@@ -85,11 +120,14 @@ mod tests {
                 // Nobody reads on after a line that is too long.
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut write, input.as_bytes()).await;
             });
-            let mut lines = Lines::new(read, || 8);
+            let mut lines = Lines::new(read, || 8, None);
             let mut seen = Vec::new();
             loop {
                 match lines.next().await {
-                    Ok(Some(line)) => seen.push(String::from_utf8(line.to_vec()).unwrap()),
+                    Ok(Some(Incoming::Message(line, _))) => {
+                        seen.push(String::from_utf8(line.to_vec()).unwrap());
+                    }
+                    Ok(Some(skipped)) => panic!("{skipped:?}"),
                     Ok(None) => break,
                     Err(error) => {
                         assert!(matches!(error, ClientError::TooLarge { limit: 8, .. }));
@@ -113,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_endless_line_is_not_kept() {
-        let mut lines = Lines::new(tokio::io::repeat(b'x'), || 1 << 20);
+        let mut lines = Lines::new(tokio::io::repeat(b'x'), || 1 << 20, None);
         assert!(lines.next().await.is_err());
         assert!(lines.buffer.capacity() < 4 << 20, "{}", lines.buffer.capacity());
     }

@@ -3,7 +3,13 @@
 use lyceum_wire::{ClientCapabilities, Revision};
 
 use super::*;
+use crate::byte_budget::ByteBudget;
+use crate::caller::CallerId;
 use crate::legacy::RunningCall;
+
+fn payer() -> Payer {
+    Payer { budget: Arc::new(ByteBudget::new(1 << 20)), caller: CallerId::Anonymous }
+}
 
 fn token() -> SessionToken {
     SessionToken::mint(Revision::V2025_11_25, ClientCapabilities::default())
@@ -133,8 +139,8 @@ async fn nothing_begins_in_a_session_that_was_ended_before_it_had_live_state() {
     let call = RunningCall::admit(&sessions, None, Some(Arc::clone(&session)), None).unwrap();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(call.poll_stopped(&mut context).is_ready());
-    assert!(session.standalone(|| sessions.outbox()).is_finished());
-    assert!(!session.add_stream(1, Arc::new(sessions.outbox()), 1));
+    assert!(session.standalone(|| sessions.outbox(payer())).is_finished());
+    assert!(!session.add_stream(1, Arc::new(sessions.outbox(payer())), 1));
     let asked = session.ask("roots/list", Duration::from_secs(60), |_| async {}).await;
     assert!(asked.unwrap_err().message.contains("session ended"));
     assert!(sessions.find(&token).is_err());
@@ -145,7 +151,7 @@ async fn notifications_do_not_keep_a_session_whose_client_has_left() {
     const TTL: Duration = Duration::from_secs(10);
     let sessions = Arc::new(Sessions::new(Limits::default()));
     let session = sessions.live(&token(), None).unwrap();
-    let standalone = session.standalone(|| sessions.outbox());
+    let standalone = session.standalone(|| sessions.outbox(payer()));
     drop(standalone.resume());
     assert!(!session.sweep(TTL), "the client may come back");
     for _ in 0..4 {

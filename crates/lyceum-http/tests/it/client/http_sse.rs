@@ -13,14 +13,14 @@ fn endpoint(url: &str) -> Scene {
 }
 
 /// A message is accepted, and answered on the stream.
-fn answered(cue: &'static str, result: &str) -> Scene {
+pub(super) fn answered(cue: &'static str, result: &str) -> Scene {
     let event =
         format!("event: message\ndata: {{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n\n");
     status(cue, 202).and_say(&event)
 }
 
 /// A session from its stream on.
-fn session() -> [Scene; 3] {
+pub(super) fn session() -> [Scene; 3] {
     let hello = r#"{"protocolVersion":"2024-11-05","capabilities":{}}"#;
     [
         endpoint("/messages?session_id=1"),

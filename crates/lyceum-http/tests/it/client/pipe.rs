@@ -46,6 +46,11 @@ impl Pipe {
         line.strip_suffix('\n').map(str::to_owned)
     }
 
+    /// Says part of a line.
+    pub(super) async fn say_part(&mut self, part: &str) {
+        self.output.write_all(part.as_bytes()).await.unwrap();
+    }
+
     pub(super) async fn say(&mut self, line: &str) {
         self.output.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
