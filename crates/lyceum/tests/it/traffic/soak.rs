@@ -92,7 +92,7 @@ fn text(n: usize) -> String {
     let words = ["harbour", "lantern", "orchard", "granite", "voyage", "copper", "meadow"];
     let sentence = |m: usize| format!("{} {} {m}. ", words[(n + m) % 7], words[(n * m) % 7]);
     // Some texts are so long that they are indexed in pieces.
-    let sentences = if n.is_multiple_of(97) { 20_000 } else { 20 + n % 60 };
+    let sentences = if n.is_multiple_of(401) { 20_000 } else { 20 + n % 60 };
     format!("# Write {n}\n\nmarker-{n}\n\n{}", (0..sentences).map(sentence).collect::<String>())
 }
 
@@ -337,7 +337,8 @@ fn assert_flat(held: &[Held]) {
     eprintln!("before {before:?}\nafter  {after:?}");
     assert!(after.memory_mib < before.memory_mib * 1.2 + 32.0, "{before:?} {after:?}");
     assert!(after.files < before.files + 16.0, "{before:?} {after:?}");
-    assert!(after.threads < before.threads + 6.0, "{before:?} {after:?}");
+    // Pools start threads when work comes together, and end them ten seconds later.
+    assert!(after.threads < before.threads + 16.0, "{before:?} {after:?}");
     assert!(after.tasks < before.tasks * 1.25 + 16.0, "{before:?} {after:?}");
 }
 
