@@ -351,7 +351,8 @@ impl<'a> Relay<'a> {
             "tasks/result" => tasks::RESULT,
             _ => upstream.config.call_timeout,
         };
-        let mut options = CallOptions::new().shared_handler(Arc::clone(line)).silence(silence);
+        let options = CallOptions::new().shared_handler(Arc::clone(line)).silence(silence);
+        let mut options = options.charge_to(cx.caller_id());
         if let Some(caller) = caller(cx) {
             options = options.caller(caller);
         }

@@ -65,7 +65,10 @@ impl ByteBudgets {
     }
 
     /// Charges for an answer that is there already. A few may wait for room; the next must find it.
-    pub(crate) async fn claim(&self, caller: &CallerId, answer: Bytes) -> Result<Bytes, Exhausted> {
+    ///
+    /// # Errors
+    /// When there was no room for it within [`PATIENCE`], or too many wait already.
+    pub async fn claim(&self, caller: &CallerId, answer: Bytes) -> Result<Bytes, Exhausted> {
         let reservation = match self.answers.reserve(caller, answer.len()) {
             Ok(reservation) => reservation,
             Err(exhausted) => {
@@ -74,6 +77,12 @@ impl ByteBudgets {
             }
         };
         Ok(Arc::new(reservation).attach(answer))
+    }
+
+    /// Charges for an answer that takes the place of others, whatever is free.
+    pub fn claim_anyway(&self, caller: CallerId, answer: Bytes) -> Bytes {
+        let reservation = self.answers.reserve_anyway(caller, answer.len());
+        Arc::new(reservation).attach(answer)
     }
 }
 

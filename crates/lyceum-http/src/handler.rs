@@ -118,7 +118,7 @@ impl Outcome {
     }
 
     /// Whether a reservation came with it.
-    pub(crate) fn is_charged(&self) -> bool {
+    pub fn is_charged(&self) -> bool {
         self.charge.is_some()
     }
 

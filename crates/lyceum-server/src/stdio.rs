@@ -29,7 +29,8 @@ use connection::Connection;
 
 /// What a connection will hold and how long it will wait.
 ///
-/// Memory is bounded by `2 × line_bytes` of input, `in_flight` calls, and `queue_bytes` of output.
+/// Memory is bounded by `2 × line_bytes` of input, `in_flight` calls, `queue_bytes` of output, and what
+/// `budgets` allow for answers that the client has not read yet.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The revisions served. Default: all.

@@ -80,7 +80,8 @@ impl App {
         let (refusals, lines) = Refusals::new();
         let refusals = Arc::new(refusals);
         let integrity = Arc::default();
-        let gateway = behind::gateway(&config, &sealer)?;
+        let budgets = Arc::new(ByteBudgets::new(&config.limits));
+        let gateway = behind::gateway(&config, &sealer, &budgets)?;
         gateway.reserve(knowledge::reserved());
         let house = House {
             config: &config,
@@ -89,7 +90,7 @@ impl App {
             sealer,
             ring: Arc::clone(&ring),
             refusals,
-            budgets: Arc::new(ByteBudgets::new(&config.limits)),
+            budgets,
         };
         let doors = house.doors()?;
         let rest = house.rest(&doors, metrics.clone(), embedder, Arc::clone(&integrity));

@@ -10,7 +10,7 @@ use lyceum_gateway::lock::Lock;
 use lyceum_gateway::oauth::TokenStore;
 use lyceum_gateway::process::{AllowedCommands, Limits};
 use lyceum_gateway::{Allow, Door, Gateway, Setting, UpstreamConfig, stack};
-use lyceum_http::Sealer;
+use lyceum_http::{ByteBudgets, Sealer};
 use tokio::time::{Duration, interval};
 
 use crate::config::{Config, Endpoint, Environment, Settings};
@@ -31,8 +31,12 @@ pub(crate) struct Origin {
 }
 
 /// The gateway of a configuration. Its upstreams are being connected to from now on.
-pub(crate) fn gateway(config: &Config, sealer: &Arc<Sealer>) -> anyhow::Result<Gateway> {
-    let gateway = Gateway::new(setting(config, sealer));
+pub(crate) fn gateway(
+    config: &Config,
+    sealer: &Arc<Sealer>,
+    budgets: &ByteBudgets,
+) -> anyhow::Result<Gateway> {
+    let gateway = Gateway::new(setting(config, sealer, budgets));
     gateway.set_lock(lock(&config.lockfile())?);
     warn_of_unset(&config.upstreams);
     gateway.configure(config.upstreams.clone());
@@ -73,7 +77,7 @@ pub(crate) fn sealer(config: &Config) -> anyhow::Result<Arc<Sealer>> {
 }
 
 /// How upstreams are reached.
-pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
+pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>, budgets: &ByteBudgets) -> Setting {
     Setting {
         name: "lyceum".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -83,6 +87,7 @@ pub(crate) fn setting(config: &Config, sealer: &Arc<Sealer>) -> Setting {
         tokens: TokenStore::in_file(config.data.join(TOKENS), Arc::clone(sealer)),
         uri_form: config.uri_form,
         relist: config.maintenance.relist,
+        budget: Arc::clone(&budgets.relay),
     }
 }
 
@@ -276,7 +281,8 @@ mod tests {
         let flags = origin.flags.clone();
         let config = Config::load(flags, origin.file.as_deref(), &origin.environment).unwrap();
         std::fs::create_dir(&one).unwrap();
-        let gateway = gateway(&config, &sealer(&config).unwrap()).unwrap();
+        let budgets = ByteBudgets::new(&config.limits);
+        let gateway = gateway(&config, &sealer(&config).unwrap(), &budgets).unwrap();
         let mut standing = Standing::of(&config);
         write(&dir.path().join("other"));
         reload(&origin, &mut standing, &gateway, &mut []).unwrap();

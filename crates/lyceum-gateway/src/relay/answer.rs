@@ -104,6 +104,14 @@ impl Relay<'_> {
                 request,
                 cx,
             ),
+            ClientError::NoRoom(exhausted) => {
+                let name = &upstream.name;
+                self.failed(
+                    format!("UNAVAILABLE: no room for the answer of {name}: {exhausted}"),
+                    request,
+                    cx,
+                )
+            }
             error => {
                 let mut problem = format!("{}: {}", upstream.name, describe(&error));
                 if let Some(advice) = upstream.how_to_be_allowed(&error) {

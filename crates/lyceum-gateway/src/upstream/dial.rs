@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use lyceum_http::client::{Client, ClientBuilder, ClientError, Limits, Transport};
+use lyceum_http::{ByteBudget, CallerId};
 use lyceum_wire::{RevisionSet, Writer};
 
 use super::children::Children;
@@ -47,6 +48,8 @@ pub struct Setting {
     pub uri_form: UriForm,
     /// How often everything is listed again, although no upstream told of a change.
     pub relist: Duration,
+    /// What answers of upstreams are charged to from their first byte until they are passed on.
+    pub budget: Arc<ByteBudget>,
 }
 
 impl Setting {
@@ -298,6 +301,7 @@ fn builder(url: &str, dialling: Dialling<'_>) -> ClientBuilder {
         .versions(versions)
         .handler(ear)
         .limits(limits)
+        .budget(Arc::clone(&setting.budget), CallerId::Upstream(config.name.as_str().into()))
 }
 
 fn info(setting: &Setting) -> Bytes {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lyceum_http::{Caller, Endpoint, ServeOptions, Site, serve};
+use lyceum_http::{ByteBudget, Caller, Endpoint, ServeOptions, Site, serve};
 use lyceum_server::{Resource, Server};
 use lyceum_testkit::Server as Running;
 
@@ -35,6 +35,7 @@ pub(super) fn setting() -> Arc<Setting> {
         tokens: TokenStore::in_memory(),
         uri_form: UriForm::default(),
         relist: Setting::RELIST,
+        budget: Arc::new(ByteBudget::new(64 << 20)),
     })
 }
 

@@ -13,7 +13,7 @@ use lyceum_http::client::{
     CallOptions, Client, ClientError, ClientHandler, Peer, ServerNotification, ServerRequest,
     Transport,
 };
-use lyceum_http::{Endpoint, Handler, ServeOptions, Site, serve};
+use lyceum_http::{ByteBudget, Endpoint, Handler, ServeOptions, Site, serve};
 use lyceum_server::Server;
 use lyceum_testkit::{Server as Running, Shutdown};
 use lyceum_wire::{Revision, RevisionSet, RpcError};
@@ -106,6 +106,7 @@ pub(crate) fn setting() -> Setting {
         tokens: TokenStore::in_memory(),
         uri_form: UriForm::default(),
         relist: Setting::RELIST,
+        budget: Arc::new(ByteBudget::new(192 << 20)),
     }
 }
 

@@ -155,7 +155,7 @@ impl ClientBuilder {
     /// Charges what the server sends to `budget` while it arrives, messages of
     /// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) or less not counted: to the caller that a call
     /// [names](super::CallOptions::charge_to), or to `caller` as long as it is not known for whom a
-    /// message is. Without a budget only [`Limits`] hold.
+    /// message is. For calls that name nobody, such as those for listings, only [`Limits`] hold.
     #[must_use]
     pub fn budget(mut self, budget: Arc<ByteBudget>, caller: CallerId) -> ClientBuilder {
         self.payer = Some(Payer { budget, caller });
@@ -182,7 +182,6 @@ impl ClientBuilder {
         let (over, transport) = (self.over.take(), self.transport);
         let url = url(&self.url, over.is_some())?;
         let mut headers = headers(&self.headers)?;
-        let payer = self.payer.clone();
         let exchange = match over {
             Some(over) => over(&self.limits),
             None => {
@@ -190,7 +189,6 @@ impl ClientBuilder {
                 Exchange::plain(&url, &self.limits)
             }
         };
-        let exchange = exchange.charged_to(payer);
         let remote = Remote {
             headers,
             exchange,

@@ -55,9 +55,8 @@ impl<'a> Call<'a> {
 
     /// Who is charged for what comes back.
     pub(crate) fn payer(&self) -> Option<Payer> {
-        let Payer { budget, caller } = self.core.payer.as_ref()?;
-        let caller = self.options.charged.as_ref().unwrap_or(caller).clone();
-        Some(Payer { budget: Arc::clone(budget), caller })
+        let budget = Arc::clone(&self.core.payer.as_ref()?.budget);
+        Some(Payer { budget, caller: self.options.charged.clone()? })
     }
 
     /// The legacy request.

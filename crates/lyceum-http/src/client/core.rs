@@ -21,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) versions: RevisionSet,
     pub(crate) handler: Handler,
     pub(crate) n_ids: AtomicU64,
-    /// Who pays for what the server sends, unless a call says otherwise.
+    /// Who pays for what the server sends as long as it is not known for whom.
     pub(crate) payer: Option<Payer>,
     pub(crate) timers: Timers,
 }

@@ -66,8 +66,6 @@ pub(crate) struct Exchange {
     stack: Stack,
     wanted: Wanted,
     greeting: Wanted,
-    /// Who pays for answers to requests that are no call's.
-    payer: Option<Payer>,
 }
 
 #[derive(Clone)]
@@ -114,13 +112,7 @@ impl Exchange {
 
     fn new(stack: Stack, limits: &Limits) -> Exchange {
         let (wanted, greeting) = (Wanted::content(limits), Wanted::greeting(limits));
-        Exchange { stack, wanted, greeting, payer: None }
-    }
-
-    /// Has `payer` charged for answers to requests that are no call's.
-    pub(crate) fn charged_to(mut self, payer: Option<Payer>) -> Exchange {
-        self.payer = payer;
-        self
+        Exchange { stack, wanted, greeting }
     }
 
     /// Posts a request with headers that are [`for_posts`]; `payer` is charged for its answer.
@@ -141,7 +133,7 @@ impl Exchange {
         headers: HeaderMap,
         body: Bytes,
     ) -> impl Future<Output = Result<Reply, ClientError>> + Send {
-        self.send(posting(url, headers, body), self.greeting, self.payer.clone())
+        self.send(posting(url, headers, body), self.greeting, None)
     }
 
     /// Posts a message that is answered elsewhere or not at all; whatever comes back with a yes is
@@ -165,20 +157,11 @@ impl Exchange {
         mut headers: HeaderMap,
     ) -> Result<Reply, ClientError> {
         headers.insert(header::ACCEPT, JSON);
-        self.send(empty(Method::GET, url, headers), self.wanted, self.payer.clone()).await
-    }
-
-    /// Opens an event stream of no call's own.
-    pub(crate) async fn get_events(
-        &self,
-        url: &Uri,
-        headers: HeaderMap,
-    ) -> Result<Reply, ClientError> {
-        self.get_events_for(url, headers, self.payer.clone()).await
+        self.send(empty(Method::GET, url, headers), self.wanted, None).await
     }
 
     /// Opens an event stream; `payer` is charged for its events.
-    pub(crate) async fn get_events_for(
+    pub(crate) async fn get_events(
         &self,
         url: &Uri,
         mut headers: HeaderMap,

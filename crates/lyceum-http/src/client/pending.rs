@@ -240,11 +240,9 @@ impl Pending {
         let entry = key.and_then(|key| self.lock().as_mut()?.remove(&key));
         let Some(entry) = entry else { return self.answer(response) };
         entry.silence.heard();
+        let Some(caller) = &entry.charged else { return entry.mailbox.answer(response) };
         // What the messages of a batch share stays with the server.
-        let charged = match (Arc::get_mut(&mut reservation), &entry.charged) {
-            (Some(reservation), Some(caller)) => reservation.transfer(caller),
-            _ => Ok(()),
-        };
+        let charged = Arc::get_mut(&mut reservation).map_or(Ok(()), |own| own.transfer(caller));
         match charged {
             Ok(()) => {
                 response.outcome = match response.outcome {

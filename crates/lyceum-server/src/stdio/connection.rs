@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lyceum_http::{Context, Handler, Outbox, Reader, Session};
+use lyceum_http::{
+    ByteBudgets, CallerId, Context, Handler, Outbox, Reader, Session, UNCOUNTED_BYTES,
+};
 use lyceum_wire::{
     ClientCapabilities, Id, Member, Message, Notification, ParseError, Refusal, Request, Revision,
     Route, RoutingHeaders, RpcError, batch_allowed, check_modern_meta, classify, encode, negotiate,
@@ -254,12 +256,21 @@ impl<H: Handler> Connection<H> {
             }
         }
         let (handler, queue) = (Arc::clone(&self.handler), Arc::clone(&self.queue));
+        let budgets = Arc::clone(&self.options.budgets);
         let calls = async move {
+            // Small answers always find room, so that a write is never said not to have been answered.
+            let mut room = budgets.answer_bytes / 4;
             for (place, cx, request) in open {
-                answers.extend(place.run(answer(&*handler, request, cx)).await);
+                let id = request.id.clone();
+                let Some(answer) = place.run(answer(&*handler, request, cx)).await else {
+                    continue;
+                };
+                let fits = answer.len() <= UNCOUNTED_BYTES || answer.len() <= room;
+                room = room.saturating_sub(if fits { answer.len() } else { 0 });
+                answers.push(if fits { answer } else { too_large_together(&id) });
             }
             if !answers.is_empty() {
-                queue.push(array(&answers)).await;
+                queue.push(joined(answers, &budgets)).await;
             }
         };
         self.accept(Work::new(calls, slot, bytes));
@@ -334,6 +345,22 @@ impl<H: Handler> Connection<H> {
 /// The answer to a line that is nobody's request.
 fn invalid(message: impl Into<Cow<'static, str>>) -> Bytes {
     encode::error(None, &RpcError::invalid_request(message))
+}
+
+/// The refusal of an answer for which its batch has no room.
+fn too_large_together(id: &Id) -> Bytes {
+    let text = "the answers to this batch are too large together; ask for this one by itself";
+    encode::error(Some(id), &RpcError::internal(text))
+}
+
+/// The answers of a batch as one, charged for as they were.
+fn joined(answers: Vec<Bytes>, budgets: &ByteBudgets) -> Bytes {
+    let array = array(&answers);
+    if array.len() <= UNCOUNTED_BYTES {
+        return array;
+    }
+    drop(answers);
+    budgets.claim_anyway(CallerId::Anonymous, array)
 }
 
 /// A batch of answers.

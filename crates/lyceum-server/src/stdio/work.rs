@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use lyceum_http::{Context, Handler};
-use lyceum_wire::{Request, RpcError, encode};
+use lyceum_http::{ByteBudgets, CallerId, Context, Handler, UNCOUNTED_BYTES};
+use lyceum_wire::{Id, Request, RpcError, encode};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::outlet::Slot;
@@ -74,7 +74,7 @@ impl Backlog {
 
 /// Runs a call to its answer. A handler that panics answers with an error, like any other failure.
 pub(super) async fn answer(handler: &impl Handler, request: Request, cx: Context) -> Bytes {
-    let id = request.id.clone();
+    let (id, budgets) = (request.id.clone(), Arc::clone(&cx.budgets));
     let mut call = std::pin::pin!(async { handler.call(request, cx).await });
     let result = std::future::poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
@@ -82,7 +82,25 @@ pub(super) async fn answer(handler: &impl Handler, request: Request, cx: Context
         })
     });
     match result.await {
-        Ok(outcome) => outcome.into_response(&id),
+        Ok(outcome) if outcome.is_charged() => outcome.into_response(&id),
+        Ok(outcome) => charged(outcome.into_response(&id), &id, &budgets).await,
         Err(error) => encode::error(Some(&id), &error),
     }
+}
+
+/// An answer that is charged for until it is written: a client that reads slowly makes its further
+/// calls wait, and fail after a while, instead of having their answers pile up.
+async fn charged(answer: Bytes, id: &Id, budgets: &ByteBudgets) -> Bytes {
+    if answer.len() <= UNCOUNTED_BYTES {
+        return answer;
+    }
+    let limit = budgets.answer_bytes;
+    if answer.len() > limit {
+        let text = format!("the answer is larger than {limit} bytes; ask for less at once");
+        return encode::error(Some(id), &RpcError::internal(text));
+    }
+    let claimed = budgets.claim(&CallerId::Anonymous, answer).await;
+    claimed.unwrap_or_else(|exhausted| {
+        encode::error(Some(id), &RpcError::internal(exhausted.to_string()))
+    })
 }

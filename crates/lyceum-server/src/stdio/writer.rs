@@ -16,6 +16,8 @@ pub(super) async fn write_lines(
     while let Some(message) = next {
         debug_assert!(!message.contains(&b'\n'), "a message is one line");
         output.write_all(&message).await?;
+        // It is charged for until it is dropped, and the next may be long in coming.
+        drop(message);
         output.write_all(b"\n").await?;
         next = match next_now(&mut queue).await {
             Some(next) => next,

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use lyceum_http::client::{
     CallOptions, Client, ClientHandler, Peer, ServerNotification, ServerRequest,
 };
+use lyceum_http::{ByteBudgets, Limits, PATIENCE};
 use lyceum_server::stdio::{Options, serve_on};
 use lyceum_server::{Call, LogLevel, NoArguments, Resource, Server, tool};
 use lyceum_wire::{Era, RevisionSet, RpcError};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
 
 #[derive(Deserialize, JsonSchema)]
@@ -197,4 +199,54 @@ async fn the_server_leaves_with_its_client() {
     peer.close().await;
     clone.closed().await;
     served.await.unwrap().unwrap();
+}
+
+/// Sends requests to a server whose answers have 200 KiB, reads nothing for a while, then all of it;
+/// what was held meanwhile, and the lines.
+async fn read_late(requests: &[String], n_lines: usize) -> (usize, Vec<String>) {
+    let limits = Limits { answer_bytes: 1 << 20, answers_bytes: 4 << 20, ..Limits::default() };
+    let budgets = Arc::new(ByteBudgets::new(&limits));
+    let options = Options { budgets: Arc::clone(&budgets), ..Options::default() };
+    let big = tool("big", "A lot.", |_: Call, _: NoArguments| async { Ok("x".repeat(200 << 10)) });
+    let server = Server::builder("lines", "1").tool(big).build();
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (input, output) = tokio::io::split(far);
+    tokio::spawn(serve_on(server, options, input, output));
+    let (reader, mut writer) = tokio::io::split(near);
+    for request in requests {
+        writer.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+    }
+    tokio::time::sleep(2 * PATIENCE).await;
+    let held = budgets.answers.held();
+    let mut lines = BufReader::new(reader).lines();
+    let mut read = Vec::new();
+    while read.len() < n_lines {
+        read.push(lines.next_line().await.unwrap().unwrap());
+    }
+    tokio::time::sleep(PATIENCE).await;
+    assert_eq!(budgets.answers.held(), 0, "what was written is given back");
+    (held, read)
+}
+
+fn big(id: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"big"}}}}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_nobody_reads_are_charged_and_further_ones_refused() {
+    let requests: Vec<String> = (0..40).map(big).collect();
+    let (held, lines) = read_late(&requests, 40).await;
+    assert!((1 << 20..=2 << 20).contains(&held), "{held}");
+    let refused: Vec<&String> = lines.iter().filter(|line| line.contains("\"error\"")).collect();
+    assert!((20..40).contains(&refused.len()), "{} of 40 refused", refused.len());
+    assert!(refused[0].contains("read what was answered, then try again"), "{}", refused[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_of_a_batch_share_one_bound() {
+    let batch: Vec<String> = (0..20).map(big).collect();
+    let (held, lines) = read_late(&[format!("[{}]", batch.join(","))], 1).await;
+    assert!(held <= 512 << 10, "{held}");
+    assert!(lines[0].len() < 512 << 10, "{}", lines[0].len());
+    assert_eq!(lines[0].matches("ask for this one by itself").count(), 19);
 }

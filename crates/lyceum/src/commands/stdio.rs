@@ -17,10 +17,11 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
     let config = Config::load(flags, opts.config.as_deref(), environment)?;
     logging::start(&config.log, environment);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let budgets = Arc::new(ByteBudgets::new(&config.limits));
     let options = Options {
         question: config.limits.question,
         line_bytes: config.limits.body_bytes,
-        budgets: Arc::new(ByteBudgets::new(&config.limits)),
+        budgets: Arc::clone(&budgets),
         ..Options::default()
     };
     let served = runtime.block_on(async {
@@ -29,7 +30,7 @@ pub(crate) fn run(opts: StdioOpts, environment: &Environment) -> anyhow::Result<
         let mut background = Background::default();
         background.run(knowledge::follow(&kb, vec![server.clone()]).await?);
         let _indexer = Indexer::start_sweeping(kb, config.maintenance.reindex)?;
-        let gateway = behind::gateway(&config, &behind::sealer(&config)?)?;
+        let gateway = behind::gateway(&config, &behind::sealer(&config)?, &budgets)?;
         let door = gateway.door(server, Arc::new(|_: &str| true));
         let served = serve(door, options).await;
         gateway.close().await;

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use lyceum_gateway::lock::{Definition, Kind, Lock, State};
 use lyceum_gateway::oauth::Loopback;
 use lyceum_gateway::{Form, Gateway, Health, Share, Status, UpstreamConfig, Why};
-use lyceum_http::Sealer;
+use lyceum_http::{ByteBudgets, Sealer};
 use tokio::time::Duration;
 
 use crate::behind;
@@ -62,7 +62,7 @@ async fn with(
     sealer: &Arc<Sealer>,
     work: impl AsyncFnOnce(&Gateway) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let gateway = behind::gateway(config, sealer)?;
+    let gateway = behind::gateway(config, sealer, &ByteBudgets::new(&config.limits))?;
     gateway.reserve(knowledge::reserved());
     if !gateway.settled(PATIENCE).await {
         eprintln!("some upstreams are still being connected to; this is what is known so far");
@@ -299,7 +299,7 @@ fn existing(config: &Config) -> anyhow::Result<Lock> {
 
 async fn login(config: &Config, sealer: &Arc<Sealer>, name: &str) -> anyhow::Result<ExitCode> {
     let upstream = named(config, name)?;
-    let setting = behind::setting(config, sealer);
+    let setting = behind::setting(config, sealer, &ByteBudgets::new(&config.limits));
     let show = |page: &str| {
         eprintln!("To log in, open this page in a browser:\n\n  {}\n", one_line(page));
     };
@@ -315,7 +315,7 @@ async fn login(config: &Config, sealer: &Arc<Sealer>, name: &str) -> anyhow::Res
 
 async fn logout(config: &Config, sealer: &Arc<Sealer>, name: &str) -> anyhow::Result<ExitCode> {
     named(config, name)?;
-    behind::setting(config, sealer).tokens.forget(name)?;
+    behind::setting(config, sealer, &ByteBudgets::new(&config.limits)).tokens.forget(name)?;
     eprintln!("the tokens of {name} are forgotten");
     Ok(ExitCode::SUCCESS)
 }

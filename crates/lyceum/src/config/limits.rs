@@ -9,6 +9,9 @@ use crate::config::given::Given;
 use crate::config::required;
 use crate::config::settings::{LimitSettings, MaintenanceSettings, Positive, StdioSettings};
 
+/// Bytes of the largest answer an upstream may give.
+const RELAYED_BYTES: usize = 16 << 20;
+
 /// The limits of endpoints, and those of connections. No text has more than `max_text` bytes.
 ///
 /// # Errors
@@ -19,15 +22,18 @@ pub(crate) fn check(
 ) -> Result<(Limits, ServeOptions), ConfigError> {
     let body_bytes = count(settings.body_bytes);
     let answer_bytes = count(settings.answer_bytes);
+    let stream_bytes = count(settings.stream_bytes);
     let limits = Limits {
         body_bytes,
         bodies_bytes: shared("bodies_bytes", settings.bodies_bytes, 6 * body_bytes)?,
         answer_bytes,
         answers_bytes: shared("answers_bytes", settings.answers_bytes, 4 * answer_bytes)?,
         work_bytes: shared("work_bytes", settings.work_bytes, 32 * max_text)?,
+        relay_bytes: shared("relay_bytes", settings.relay_bytes, 6 * RELAYED_BYTES)?,
         body_idle: seconds(settings.body_idle_seconds),
         body_total: seconds(settings.body_total_seconds),
-        stream_bytes: count(settings.stream_bytes),
+        stream_bytes,
+        streams_bytes: shared("streams_bytes", settings.streams_bytes, 4 * stream_bytes)?,
         replay_bytes: count(settings.replay_bytes),
         sessions: count(settings.sessions),
         sessions_per_principal: count(settings.sessions_per_principal),
@@ -99,9 +105,10 @@ pub(crate) fn memory(limits: &Limits, max_text: usize) -> usize {
     const CONVERSIONS: usize = 4 * (16 + 32) * MIB;
     const TASK_RESULTS: usize = 64 * MIB;
     let calls = 2 * limits.bodies_bytes + limits.answers_bytes + limits.work_bytes;
-    let framed = 5 * limits.answer_bytes;
+    let relayed = limits.relay_bytes + 5 * limits.answer_bytes;
+    let streams = limits.streams_bytes + limits.replay_bytes;
     let background = WRITES + max_text + INDEXING + CONVERSIONS + TASK_RESULTS;
-    PROGRAM + calls + framed + limits.replay_bytes + background
+    PROGRAM + calls + relayed + streams + background
 }
 
 /// What each process behind the gateway may use.

@@ -407,8 +407,17 @@ pub(crate) struct LimitSettings {
     pub(crate) body_idle_seconds: Option<Given<Positive>>,
     /// Seconds a whole request body may take; a slower one is refused (408).
     pub(crate) body_total_seconds: Option<Given<Positive>>,
+    /// Bytes of answers of upstreams under way in the whole server, from their first byte until they
+    /// are passed on, those of 64 KiB or less not counted. An answer waits for room up to 5 seconds,
+    /// then its call fails and says so. A caller may hold as much as it leaves free. At least 96 MiB,
+    /// for the largest answer in a buffer that grows.
+    pub(crate) relay_bytes: Option<Given<Positive>>,
     /// Unread bytes one stream holds before its sender waits.
     pub(crate) stream_bytes: Option<Given<Positive>>,
+    /// Unread bytes all streams together hold, the first 16 KiB of each not counted. A stream that
+    /// waits for room longer than 5 seconds ends. A caller may hold as much as it leaves free. At least
+    /// 4 × `stream_bytes`.
+    pub(crate) streams_bytes: Option<Given<Positive>>,
     /// Bytes all streams together keep for clients that come back.
     pub(crate) replay_bytes: Option<Given<Positive>>,
     /// Legacy sessions with live state; a further one is refused (503).
@@ -439,9 +448,11 @@ layer!(LimitSettings {
     answer_bytes,
     answers_bytes,
     work_bytes,
+    relay_bytes,
     body_idle_seconds,
     body_total_seconds,
     stream_bytes,
+    streams_bytes,
     replay_bytes,
     sessions,
     sessions_per_principal,

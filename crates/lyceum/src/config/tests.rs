@@ -565,6 +565,8 @@ fn budgets_too_small_for_one_call_are_refused() {
         ("[limits]\nwork_bytes = 1000", "134217728"),
         ("[limits]\nanswers_bytes = 1000", "134217728"),
         ("[limits]\nbodies_bytes = 1000", "100663296"),
+        ("[limits]\nrelay_bytes = 1000", "100663296"),
+        ("[limits]\nstreams_bytes = 1000", "1048576"),
         ("[documents]\nmax_bytes = 16777216", "536870912"),
     ] {
         let error = refused(toml, &[], &[]);

@@ -322,7 +322,8 @@ impl Bridge<'_> {
     }
 
     fn options(&self) -> CallOptions {
-        let mut options = CallOptions::new().silence(self.task.upstream.config.call_timeout);
+        let options = CallOptions::new().silence(self.task.upstream.config.call_timeout);
+        let mut options = options.charge_to(self.cx.caller_id());
         if let Some(caller) = caller(self.cx) {
             options = options.caller(caller);
         }

@@ -99,7 +99,8 @@ impl Stream {
             Places::Named => remote.url.clone(),
             Places::Fixed => endpoint::below(&remote.url, "sse")?,
         };
-        let reply = remote.exchange.get_events(&url, remote.headers.clone()).await?;
+        let payer = remote.core.payer.clone();
+        let reply = remote.exchange.get_events(&url, remote.headers.clone(), payer).await?;
         let mut messages = match reply.content {
             Content::Events(messages) => *messages,
             Content::Refused(refused) => return Err(refused.into()),

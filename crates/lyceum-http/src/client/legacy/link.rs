@@ -97,7 +97,7 @@ impl Link {
                 .map_err(|_| ClientError::protocol("it gave an event an id no header can carry"))?;
             headers.insert(LAST_EVENT_ID, last);
         }
-        self.remote.exchange.get_events_for(&self.url, headers, payer).await
+        self.remote.exchange.get_events(&self.url, headers, payer).await
     }
 
     /// Whether a refusal, of request `id` if it was one, means that the session is no more.
