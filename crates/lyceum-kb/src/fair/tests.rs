@@ -128,6 +128,8 @@ async fn work_of_the_knowledge_base_itself_has_no_deadline() {
     });
     tokio::task::yield_now().await;
     advance(DEADLINE + Duration::from_secs(1)).await;
+    tokio::task::yield_now().await;
+    assert!(!run.is_finished());
     drop(release);
     run.await.unwrap().unwrap();
 }
