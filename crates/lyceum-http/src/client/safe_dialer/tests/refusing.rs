@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::stage::{Canned, EmptyTrap, PUBLIC, Stage, see};
+use crate::client::safe_dialer::target::Target;
 use crate::client::safe_dialer::{DialError, Policy, SafeDialer};
 
 /// Fetches `url`, with `PORT` replaced by that of the trap, on this network.
@@ -170,4 +171,25 @@ async fn a_rebinding_redirect_is_refused() {
     let error = dialer.fetch("http://rebind.test/").await.unwrap_err();
     assert!(matches!(error, DialError::NotPublic { .. }), "{error:?}");
     trap.assert_empty("rebinding redirect");
+}
+
+#[tokio::test]
+async fn errors_leave_out_what_redirects_carry() {
+    let from = Target::parse("https://page.test/").unwrap();
+    for location in [
+        "http://page.test/?token=secret",
+        "http://user:secret@page.test/",
+        "https://page.test:port/?token=secret",
+        "ftp://page.test/?token=secret#secret",
+        "//user:secret@page.test/?token=secret",
+    ] {
+        let error = from.redirected(location).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{location}: {error}");
+        assert!(!format!("{error:?}").contains("secret"), "{location}: {error:?}");
+    }
+    let server = Canned::serve(&[see(302, "http://127.0.0.1:1/?token=secret#secret")]).await;
+    let stage = Stage::default().name("page.test", &[&[PUBLIC]]).detour(PUBLIC, server.address);
+    let dialer = SafeDialer::new(Policy::PublicOnly).network(stage);
+    let error = dialer.fetch("http://page.test/").await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
 }
