@@ -11,7 +11,9 @@ use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, RequestBytes, rpc_body};
 
 pub(super) const CASES: [AbuseCase; 5] = [
-    AbuseCase::new("chunks-of-a-byte", "bodies of a million chunks of a byte", chunks).quick(),
+    AbuseCase::new("chunks-of-a-byte", "bodies of a million chunks of a byte", chunks)
+        .cpu(1.0)
+        .quick(),
     AbuseCase::new("chunk-extensions", "chunks with long, many and endless extensions", extensions),
     AbuseCase::new("pipelined", "2,000 requests in a row, answers read late", pipelined),
     AbuseCase::new("pipelined-unread", "2,000 requests in a row, no answer read", unread),
