@@ -246,9 +246,10 @@ impl LogTally {
             _ if line.contains("panicked at") => self.errors += 1,
             _ => return,
         }
-        // The newest are the ones that the last request is to blame for.
+        // The newest are the ones that the last request is to blame for, and errors come first.
         if self.lines.len() == Self::SHOWN {
-            self.lines.remove(0);
+            let oldest = self.lines.iter().position(|line| line.starts_with("WARN"));
+            self.lines.remove(oldest.unwrap_or(0));
         }
         let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
         self.lines.push(words.chars().take(200).collect());

@@ -43,9 +43,15 @@ pub(super) fn largest_child_mib(pid: u32) -> f64 {
         // Children belong to the thread that started them.
         fs::read_to_string(thread.path().join("children")).ok()
     });
+    let command = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let parent = command(pid);
     let mut largest: f64 = 0.0;
     for list in lists {
         for child in list.split_whitespace().filter_map(|child| child.parse().ok()) {
+            // Until it runs its own program, a child shares the memory of its parent.
+            if command(child) == parent {
+                continue;
+            }
             largest = largest.max(memory(child).map_or(0.0, |memory| memory.resident_mib));
         }
     }

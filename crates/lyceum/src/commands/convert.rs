@@ -16,6 +16,9 @@ const MAX_MEMORY: u64 = 512 << 20;
 /// Seconds of work; the server's patience ends at about the same time.
 #[cfg(unix)]
 const MAX_SECONDS: u64 = 20;
+/// Calls of others come first, however long a page takes.
+#[cfg(unix)]
+const NICENESS: i32 = 10;
 
 pub(crate) fn run(opts: &ConvertOpts) -> anyhow::Result<ExitCode> {
     limit();
@@ -37,7 +40,9 @@ pub(crate) fn run(opts: &ConvertOpts) -> anyhow::Result<ExitCode> {
 /// Takes away what converting does not need, before the first byte is read.
 #[cfg(unix)]
 fn limit() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
+    use rustix::process::{Resource, Rlimit, nice, setrlimit};
+    // A system that refuses is no reason not to convert, here and below.
+    let _ = nice(NICENESS);
     let limits = [
         (Resource::Data, memory_so_far() + MAX_MEMORY),
         (Resource::Cpu, MAX_SECONDS),
@@ -45,7 +50,7 @@ fn limit() {
         (Resource::Fsize, 0),
     ];
     for (resource, limit) in limits {
-        // A system that knows no such limit, or has a lower one, is no reason not to convert.
+        // It may know no such limit, or have a lower one.
         let _ = setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
     }
 }

@@ -44,6 +44,26 @@ async fn a_page_is_converted_from_standard_input() {
     assert_eq!(answer(&["--name=a.txt"], b"hi").await["converted"]["body"], json!("hi"));
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_conversion_leaves_the_processor_to_others() {
+    let mut child = command(&["convert"]).stdin(Stdio::piped()).spawn().unwrap();
+    // It waits for its input meanwhile.
+    let stat = format!("/proc/{}/stat", child.id().unwrap());
+    let niceness = || {
+        let stat = std::fs::read_to_string(&stat).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_whitespace().nth(16).unwrap().parse::<i32>().unwrap()
+    };
+    let is_nice = async {
+        while niceness() < 10 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, is_nice).await.expect("its niceness is 10 or more");
+    child.kill().await.unwrap();
+}
+
 /// A PDF whose objects are packed into a stream that unpacks to `size` zeros.
 pub(crate) fn bomb(size: usize) -> Vec<u8> {
     use std::fmt::Write as _;

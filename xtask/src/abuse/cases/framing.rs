@@ -11,7 +11,9 @@ use crate::abuse::client::{AbusiveClient, Manner};
 use crate::abuse::request::{self, RequestBytes, rpc_body};
 
 pub(super) const CASES: [AbuseCase; 5] = [
-    AbuseCase::new("chunks-of-a-byte", "bodies of a million chunks of a byte", chunks).quick(),
+    AbuseCase::new("chunks-of-a-byte", "bodies of a million chunks of a byte", chunks)
+        .cpu(0.6)
+        .quick(),
     AbuseCase::new("chunk-extensions", "chunks with long, many and endless extensions", extensions),
     AbuseCase::new("pipelined", "2,000 requests in a row, answers read late", pipelined),
     AbuseCase::new("pipelined-unread", "2,000 requests in a row, no answer read", unread),
@@ -42,7 +44,7 @@ fn chunks(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {
     let spaces = b"1\r\n \r\n".repeat(1_000_000);
     let end = b"1\r\nx\r\n0\r\n\r\n";
     let client = AbusiveClient::patient(vec![chunked(attacker, &[&spaces[..], end].concat())]);
-    Ok(vec![client.times(8).pause(20)])
+    Ok(vec![client.times(8).pause(100)])
 }
 
 fn extensions(attacker: &Attacker<'_>) -> Result<Vec<AbusiveClient>> {

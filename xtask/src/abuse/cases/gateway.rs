@@ -15,7 +15,8 @@ use crate::stopwatch::Stopwatch;
 pub(super) const CASES: [AbuseCase; 2] = [
     AbuseCase::new("upstream-floods", "an upstream that floods its output", floods)
         .config(hostile)
-        .prepared(upstreams_up),
+        .prepared(upstreams_up)
+        .cpu(0.5),
     AbuseCase::new("upstream-at-once", "an upstream that floods before it is asked", |_| {
         Ok(Vec::new())
     })
