@@ -2,7 +2,8 @@
 //!
 //! Waiting requests are granted to the caller that holds the fewest slots, then to the one that was served longest
 //! ago, and first come, first served within a caller. While several callers are active, none of them gets the last
-//! slot as well. A caller with too many waiting requests is refused, and a request that has held its slot for a
+//! slot as well, and neither do all heavy callers together (`cpu_share.rs`): their work holds a slot for long, above all
+//! at low priority, and small requests would wait behind it. A caller with too many waiting requests is refused, and a request that has held its slot for a
 //! second is cancelled when others wait for it (load shedding by cost).
 
 #[cfg(test)]
@@ -73,6 +74,8 @@ struct CallerQueue {
 #[derive(Debug)]
 struct RunningWork {
     caller: CallerId,
+    /// Whether its caller was a heavy one when it began.
+    is_heavy: bool,
     since: Instant,
     cancel: CancelFlag,
 }
@@ -138,8 +141,8 @@ impl FairGate {
                     queue.running += 1;
                     queue.served = number;
                     queues.granted = number;
-                    let since = Instant::now();
-                    queues.running.insert(number, RunningWork { caller, since, cancel });
+                    let (since, is_heavy) = (Instant::now(), CPU_SHARES.is_heavy(&caller));
+                    queues.running.insert(number, RunningWork { caller, is_heavy, since, cancel });
                 }
             }
         }
@@ -233,9 +236,12 @@ impl Queues {
     /// Whose request is granted next.
     fn next_caller(&self, slots: usize) -> Option<CallerId> {
         let share = if self.callers.len() > 1 { slots.saturating_sub(1).max(1) } else { slots };
-        let waiting = self.callers.iter();
-        let waiting =
-            waiting.filter(|(_, queue)| !queue.waiting.is_empty() && queue.running < share);
+        let n_heavy = self.running.values().filter(|work| work.is_heavy).count();
+        let waiting = self.callers.iter().filter(|(caller, queue)| {
+            !queue.waiting.is_empty()
+                && queue.running < share
+                && (n_heavy < share || !CPU_SHARES.is_heavy(caller))
+        });
         let next = waiting.min_by_key(|(_, queue)| (queue.running, queue.served));
         next.map(|(caller, _)| caller.clone())
     }

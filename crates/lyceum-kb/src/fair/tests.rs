@@ -43,6 +43,20 @@ async fn a_caller_that_fills_its_share_leaves_a_slot_to_others() {
 }
 
 #[tokio::test]
+async fn heavy_callers_together_leave_a_slot_to_others() {
+    let gate = FairGate::new(3);
+    drop(at_once(&gate, "small").await.unwrap());
+    let names = ["heavy 1", "heavy 2", "heavy 3"];
+    for name in names {
+        CPU_SHARES.charge(&caller(name), Duration::from_secs(1));
+    }
+    let mine = [at_once(&gate, names[0]).await, at_once(&gate, names[1]).await];
+    assert!(mine.iter().all(Option::is_some));
+    assert!(at_once(&gate, names[2]).await.is_none());
+    assert!(at_once(&gate, "small").await.is_some());
+}
+
+#[tokio::test]
 async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
     let gate = FairGate::new(1);
     let held = at_once(&gate, "a").await.unwrap();

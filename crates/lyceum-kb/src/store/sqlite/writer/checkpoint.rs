@@ -19,7 +19,7 @@ const SOME: i64 = 1024;
 const MANY: i64 = 4096;
 
 /// How long writers wait for readers then. Readers that begin meanwhile no longer need the log.
-const PATIENCE: Duration = Duration::from_millis(80);
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How long writers do not wait again when a reader did not end in time.
 const RELIEF: Duration = Duration::from_millis(250);
