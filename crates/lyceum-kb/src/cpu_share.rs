@@ -49,11 +49,12 @@ impl CpuBucket {
 }
 
 impl CpuShares {
-    /// Whether the caller's work took long lately.
+    /// Whether the caller's work may hold a slot for long: it took long lately, or has low priority.
     pub(crate) fn is_heavy(&self, caller: &CallerId) -> bool {
         let now = Instant::now();
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.get(caller).is_some_and(|bucket| bucket.is_heavy(now))
+        let bucket = buckets.get(caller);
+        bucket.is_some_and(|bucket| bucket.is_heavy(now) || bucket.used(now) > BURST)
     }
 
     /// Whether the caller's work should give way to that of others. The knowledge base's own never does.

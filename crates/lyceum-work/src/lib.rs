@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinError;
 
-/// The niceness of bulk work: where others want the processor, it gets about a tenth of their share.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
+/// The niceness of upkeep such as indexing: where others want the processor, a thread gets about a tenth of their share.
+const UPKEEP_NICENESS: i32 = 10;
+/// The niceness of bulk work, of which many threads run at a time: each gets about a hundredth.
+const BULK_NICENESS: i32 = 19;
 
 /// Threads for bulk work; what comes while all are busy waits for one of them.
 const BULK_THREADS: usize = 16;
@@ -26,21 +27,26 @@ static BULK: LazyLock<Option<Runtime>> = LazyLock::new(|| {
     builder
         .thread_name("bulk-work")
         .max_blocking_threads(BULK_THREADS)
-        .on_thread_start(lower_priority);
+        .on_thread_start(|| set_niceness(BULK_NICENESS));
     builder
         .build()
         .inspect_err(|error| tracing::warn!(%error, "bulk work competes with small calls"))
         .ok()
 });
 
-/// Lowers the priority of this thread, so that it gives way to all others of the process.
-///
-/// Only Linux has priorities of single threads; elsewhere they compete, which changes nothing but the speed.
+/// Lowers the priority of this thread, which does upkeep, so that it gives way to calls.
 pub fn lower_priority() {
+    set_niceness(UPKEEP_NICENESS);
+}
+
+/// Only Linux has priorities of single threads; elsewhere they compete, which changes nothing but the speed.
+fn set_niceness(niceness: i32) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "bulk work competes with small calls");
+    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+        tracing::debug!(%error, "a thread keeps its priority");
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = niceness;
 }
 
 /// Runs `work` on a thread of low priority. It goes on when the returned future is dropped.
@@ -81,7 +87,7 @@ mod tests {
     async fn bulk_work_has_lower_priority() {
         let niceness = || rustix::process::getpriority_process(None).unwrap();
         let before = niceness();
-        assert_eq!(run_bulk(niceness).await.unwrap(), NICENESS);
+        assert_eq!(run_bulk(niceness).await.unwrap(), BULK_NICENESS);
         assert_eq!(niceness(), before, "the thread that waits keeps its priority");
     }
 
