@@ -11,9 +11,9 @@ use tokio::time::{Duration, Instant};
 use crate::CallerId;
 
 /// Processor time a caller may take at once at normal priority,
-const BURST: Duration = Duration::from_secs(1);
+const BURST: Duration = Duration::from_millis(500);
 /// and the part of each second that it gets back.
-const REFILL: f64 = 0.25;
+const REFILL: f64 = 0.05;
 /// Processor time of one piece of work that makes its caller a heavy one,
 const HEAVY_WORK: Duration = Duration::from_millis(20);
 /// for so long.

@@ -12,10 +12,13 @@ use crate::abuse::request::{RequestBytes, rpc_body};
 use crate::abuse::zip_bomb::word_file;
 
 pub(super) const CASES: [AbuseCase; 3] = [
-    AbuseCase::new("stdio-lines", "lines of 15 MB, endless lines and deep JSON for stdio", lines),
+    AbuseCase::new("stdio-lines", "lines of 15 MB, endless lines and deep JSON for stdio", lines)
+        .alone(),
     AbuseCase::new("stdio-unread", "10,000 calls over stdio, no answer read", unread)
-        .prepared(super::answers::large_documents),
-    AbuseCase::new("bombs", "conversions of HTML, PDF and Word files that are bombs", bombs),
+        .prepared(super::answers::large_documents)
+        .alone(),
+    AbuseCase::new("bombs", "conversions of HTML, PDF and Word files that are bombs", bombs)
+        .alone(),
 ];
 
 const STDIO: ChildCommand = ChildCommand { args: &["stdio"], shares_data: true, is_read: true };
