@@ -17,8 +17,10 @@ pub(super) const MEMORY_MIB: f64 = 300.0;
 const PROGRAM_MIB: f64 = 256.0;
 const BODIES_MIB: f64 = 256.0;
 const ANSWERS_MIB: f64 = 256.0;
+const RELAY_MIB: f64 = 192.0;
 const FRAMED_ANSWERS_MIB: f64 = 160.0;
 const WORK_MIB: f64 = 256.0;
+const STREAMS_MIB: f64 = 64.0;
 const REPLAY_MIB: f64 = 64.0;
 const WRITES_MIB: f64 = 70.0;
 const INDEXING_MIB: f64 = 128.0;
@@ -31,8 +33,10 @@ pub(super) const ALL_CALLERS: MemoryLimit = MemoryLimit::Process(
     PROGRAM_MIB
         + BODIES_MIB
         + ANSWERS_MIB
+        + RELAY_MIB
         + FRAMED_ANSWERS_MIB
         + WORK_MIB
+        + STREAMS_MIB
         + REPLAY_MIB
         + WRITES_MIB
         + INDEXING_MIB
@@ -81,8 +85,10 @@ mod tests {
             PROGRAM_MIB,
             BODIES_MIB,
             ANSWERS_MIB,
+            RELAY_MIB,
             FRAMED_ANSWERS_MIB,
             WORK_MIB,
+            STREAMS_MIB,
             REPLAY_MIB,
             WRITES_MIB,
             INDEXING_MIB,
