@@ -365,7 +365,7 @@ impl Outbox {
     /// and the newest only when the whole server keeps too much.
     fn trim(&self, state: &mut State) {
         if state.audience == Audience::Gone {
-            // What nobody reads is the replay budget's.
+            // The replay budget bounds a stream without a reader.
             state.messages.iter_mut().for_each(|queued| queued.is_counted = false);
             state.counted = 0;
             state.give_back();

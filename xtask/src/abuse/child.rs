@@ -24,7 +24,7 @@ pub(super) struct ChildCommand {
     pub(super) args: &'static [&'static str],
     /// Whether it gets the server's data directory.
     pub(super) shares_data: bool,
-    /// Whether its output is read. A process that nobody reads from is ended after a while.
+    /// Whether its output is read. The harness ends a process whose output it does not read after a while.
     pub(super) is_read: bool,
 }
 

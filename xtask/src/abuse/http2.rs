@@ -1,5 +1,5 @@
 //! HTTP/2 frames as bytes, for clients that break its rules. No state, no compression, no flow control:
-//! whoever writes frames decides what they say.
+//! the caller decides what frames say.
 
 /// What an HTTP/2 client sends first.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

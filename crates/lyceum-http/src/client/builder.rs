@@ -155,7 +155,7 @@ impl ClientBuilder {
     /// Charges what the server sends to `budget` while it arrives, messages of
     /// [`UNCOUNTED_BYTES`](crate::UNCOUNTED_BYTES) or less not counted: to the caller that a call
     /// [names](super::CallOptions::charge_to), or to `caller` as long as it is not known for whom a
-    /// message is. For calls that name nobody, such as those for listings, only [`Limits`] hold.
+    /// message is. A call without a caller, such as one for a listing, is bounded by [`Limits`] alone.
     #[must_use]
     pub fn budget(mut self, budget: Arc<ByteBudget>, caller: CallerId) -> ClientBuilder {
         self.payer = Some(Payer { budget, caller });

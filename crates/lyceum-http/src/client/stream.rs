@@ -36,7 +36,7 @@ pub(crate) struct Messages {
 }
 
 /// What a stream brings next.
-enum Next {
+enum StreamItem {
     Event(DecodedEvent),
     /// There was no room for an event.
     Skipped(Ends, Exhausted),
@@ -83,12 +83,14 @@ impl Messages {
     pub(crate) async fn next_shared(&mut self) -> Result<Option<Incoming>, ClientError> {
         loop {
             match self.next(true).await? {
-                Some(Next::Event(event)) if is_message(&event) => {
+                Some(StreamItem::Event(event)) if is_message(&event) => {
                     let reservation = self.intake.take(event.data.len());
                     return Ok(Some(Incoming::Message(event.data, reservation)));
                 }
-                Some(Next::Event(_)) => {}
-                Some(Next::Skipped(ends, why)) => return Ok(Some(Incoming::Skipped(ends, why))),
+                Some(StreamItem::Event(_)) => {}
+                Some(StreamItem::Skipped(ends, why)) => {
+                    return Ok(Some(Incoming::Skipped(ends, why)));
+                }
                 None => return Ok(None),
             }
         }
@@ -97,26 +99,26 @@ impl Messages {
     /// The next event of any name.
     pub(crate) async fn next_event(&mut self) -> Result<Option<DecodedEvent>, ClientError> {
         match self.next(false).await? {
-            Some(Next::Event(event)) => Ok(Some(event)),
-            Some(Next::Skipped(_, why)) => Err(why.into()),
+            Some(StreamItem::Event(event)) => Ok(Some(event)),
+            Some(StreamItem::Skipped(_, why)) => Err(why.into()),
             None => Ok(None),
         }
     }
 
     /// Reads on to the end of an event.
-    async fn next(&mut self, skips: bool) -> Result<Option<Next>, ClientError> {
+    async fn next(&mut self, skips: bool) -> Result<Option<StreamItem>, ClientError> {
         loop {
             let event = self.decoder.next_event().map_err(|_| ClientError::TooLarge {
                 what: "a server-sent event",
                 limit: self.max_event,
             })?;
             if let Some(event) = event {
-                return Ok(Some(Next::Event(event)));
+                return Ok(Some(StreamItem::Event(event)));
             }
             if let Some(ends) = self.decoder.take_skipped()
                 && let Some(why) = self.skipping.take()
             {
-                return Ok(Some(Next::Skipped(ends, why)));
+                return Ok(Some(StreamItem::Skipped(ends, why)));
             }
             if self.n_read >= TURN {
                 self.n_read = 0;
